@@ -6,6 +6,7 @@
 //! documents.
 
 use crate::{Device, DeviceError};
+use std::ops::Range;
 
 /// Bytes at the start of a device that are zeros if it is blank.
 pub const BLANK_HEAD_BYTES: u64 = 1 << 20;
@@ -13,7 +14,7 @@ pub const BLANK_HEAD_BYTES: u64 = 1 << 20;
 pub const BLANK_TAIL_BYTES: u64 = 64 << 10;
 /// Bytes at the start of our devices that hold only labels, superblocks and marks.
 const RESERVED_BYTES: u64 = 64 << 10;
-/// Bytes read at once. Unreadable pieces are skipped one by one.
+/// Bytes read at once where something cannot be read. Then its sectors are read one by one.
 const PIECE: usize = 4096;
 
 /// The findings.
@@ -150,7 +151,7 @@ const MAGICS_AT_END: &[Magic] = &[
 struct Part {
     offset: u64,
     bytes: Vec<u8>,
-    /// Offsets on the device of the pieces that cannot be read; in `bytes` they are zeros.
+    /// Offsets on the device of the sectors that cannot be read; in `bytes` they are zeros.
     unreadable: Vec<u64>,
 }
 
@@ -165,17 +166,31 @@ impl Part {
             Err(error) if error.is_unreadable() => {}
             read => return read.map(|()| part),
         }
-        for (at, bytes) in part.bytes.chunks_mut(piece).enumerate() {
-            let offset = offset + (at * piece) as u64;
-            match device.read(offset, bytes) {
-                Err(error) if error.is_unreadable() => {
-                    bytes.fill(0);
-                    part.unreadable.push(offset);
+        for at in (0..part.bytes.len()).step_by(piece) {
+            let end = part.bytes.len().min(at + piece);
+            // A magic may lie in the next sector.
+            if !part.read_again(device, at..end)? {
+                for at in (at..end).step_by(sector as usize) {
+                    if !part.read_again(device, at..at + sector as usize)? {
+                        part.unreadable.push(offset + at as u64);
+                    }
                 }
-                read => read?,
             }
         }
         Ok(part)
+    }
+
+    /// Whether the device can read these of the bytes; if not, they are zeros.
+    fn read_again(&mut self, device: &dyn Device, bytes: Range<usize>) -> Result<bool, DeviceError> {
+        let offset = self.offset + bytes.start as u64;
+        let bytes = &mut self.bytes[bytes];
+        match device.read(offset, bytes) {
+            Err(error) if error.is_unreadable() => {
+                bytes.fill(0);
+                Ok(false)
+            }
+            read => read.map(|()| true),
+        }
     }
 
     fn has(&self, offset: u64, magic: &[u8]) -> bool {
@@ -196,8 +211,10 @@ impl Part {
     fn is_blank_but_for(&self, first: &FirstBlock) -> bool {
         let at = first.offset as usize;
         let Some(block) = self.bytes.get(at..at + FIRST_BLOCK_BYTES) else { return false };
-        let is_ours = self.unreadable == [first.offset] && block.iter().all(|byte| *byte == 0)
-            || self.unreadable.is_empty() && block.starts_with(&first.magic);
+        let within = first.offset..first.offset + FIRST_BLOCK_BYTES as u64;
+        let has_magic = block.starts_with(&first.magic) || self.unreadable.contains(&first.offset);
+        let is_torn = !self.unreadable.is_empty() && block.iter().all(|byte| *byte == 0);
+        let is_ours = self.unreadable.iter().all(|at| within.contains(at)) && (has_magic || is_torn);
         let around = [&self.bytes[..at], &self.bytes[at + FIRST_BLOCK_BYTES..]];
         is_ours && around.iter().all(|bytes| bytes.iter().all(|byte| *byte == 0))
     }
@@ -356,6 +373,20 @@ mod tests {
         for elsewhere in [0, 512, 20480, BLANK_HEAD_BYTES - 512, CAPACITY - 512] {
             assert!(!holds(&[(elsewhere, b"something")], &[16384]), "with something at {elsewhere}");
             assert!(!holds(&[(16384, b"ENTRSUPR")], &[elsewhere]), "without what is at {elsewhere}");
+        }
+    }
+
+    #[test]
+    fn a_magic_beside_a_sector_that_cannot_be_read_is_seen() {
+        for (offset, magic, unreadable) in [(0, &b"XFSB"[..], 512), (512, b"LABELONE", 0)] {
+            let device = MemoryDevice::new("device", CAPACITY);
+            let mut sector = [0; 512];
+            sector[..magic.len()].copy_from_slice(magic);
+            device.write(offset, &sector).unwrap();
+            device.mark_unreadable(unreadable, 512);
+            let found = signature(&device).unwrap();
+            assert!(matches!(found, Contents::Known(_)), "{found:?}");
+            assert!(put_over(&device).unwrap().is_some());
         }
     }
 
