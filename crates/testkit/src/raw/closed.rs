@@ -143,9 +143,12 @@ pub(super) fn look(life: &Life<'_>, media: &Media, oracles: &[Shared], seed: u64
     let after = Life { known: &known, plan, flash, disk, label_file, journal, without_flash, ..*life };
     let oracles: Vec<Shared> =
         oracles.iter().map(|oracle| Arc::new(parking_lot::Mutex::new(oracle.lock().after_power()))).collect();
-    // If the cache is emptied, a torn write to disk has no whole copy on flash any more.
     let is_emptied = happened.may_open() && life.options.mode() != Mode::WriteBack;
-    oracles.iter().for_each(|oracle| oracle.lock().straight_to_disk |= is_emptied);
+    oracles.iter().for_each(|oracle| {
+        let mut oracle = oracle.lock();
+        oracle.is_emptied = is_emptied;
+        oracle.straight_to_disk |= is_emptied;
+    });
     let lived = simulation(rng.next_u64()).run(|| match after.open(false, None) {
         Err(told) => Ok(Some(told)),
         Ok(opened) => oracles.iter().try_for_each(|oracle| restarted(&opened, oracle)).map(|()| None),

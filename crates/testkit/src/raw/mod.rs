@@ -170,7 +170,7 @@ fn is_torn(
     let oracle = oracle.lock();
     let known = oracle.of(page);
     match fetched {
-        Err(TierError::Unreadable { .. }) => known.newest > known.least,
+        Err(TierError::Unreadable { .. }) => oracle.is_emptied || known.newest > known.least,
         // With a page of the cache, the pages of others in it are written, too.
         Err(TierError::Lost { .. } | TierError::Damaged { .. }) => false,
         Err(_) => opened.door.is_some(),

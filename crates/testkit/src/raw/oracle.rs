@@ -130,6 +130,9 @@ pub(super) struct Oracle {
     pub clients: u64,
     /// Changed pages are written to disk with no durable copy on flash.
     pub straight_to_disk: bool,
+    /// The cache was emptied after a power failure: where that tore a write to disk, also one of what the
+    /// disk had already, no whole copy is left.
+    pub is_emptied: bool,
     /// What only the flash has may be unreadable in this life.
     pub may_lose: bool,
     /// As `may_lose`, in all later lives, too.
@@ -152,6 +155,7 @@ impl Oracle {
             client,
             clients,
             straight_to_disk,
+            is_emptied: false,
             may_lose: false,
             has_lost: false,
             pages,
