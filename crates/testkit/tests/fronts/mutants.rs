@@ -32,6 +32,8 @@ const NOTICED: [(&str, &str, &str); 14] = [
 
 /// Kills at most: most mutants are noticed within a few.
 const KILLS_MAX: &str = "400";
+/// Runs at most. What processes do at once is chance, and on a busy machine a run may pass by a mutant.
+const RUNS_MAX: usize = 5;
 
 fn is_noticed(mutant: &str, test: &str, point: &str) -> bool {
     let this = std::env::current_exe().expect("the test binary");
@@ -63,7 +65,7 @@ fn each_mutant_of_the_fronts_is_noticed() {
         for _ in 0..4 {
             scope.spawn(|| {
                 while let Some((name, test, point)) = NOTICED.get(next.fetch_add(1, SeqCst)) {
-                    if !is_noticed(name, test, point) {
+                    if !(0..RUNS_MAX).any(|_| is_noticed(name, test, point)) {
                         missed.lock().push(*name);
                     }
                 }
