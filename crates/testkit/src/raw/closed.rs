@@ -143,7 +143,10 @@ pub(super) fn look(life: &Life<'_>, media: &Media, oracles: &[Shared], seed: u64
     let after = Life { known: &known, plan, flash, disk, label_file, journal, without_flash, ..*life };
     let oracles: Vec<Shared> =
         oracles.iter().map(|oracle| Arc::new(parking_lot::Mutex::new(oracle.lock().after_power()))).collect();
-    let is_emptied = happened.may_open() && life.options.mode() != Mode::WriteBack;
+    // An open in another mode may have been cut off before the superblock had that.
+    let was_write_back = newest(&media.flash).is_none_or(|superblock| superblock.mode == Mode::WriteBack);
+    let is_write_back = was_write_back && life.options.mode() == Mode::WriteBack;
+    let is_emptied = happened.may_open() && !is_write_back;
     oracles.iter().for_each(|oracle| {
         let mut oracle = oracle.lock();
         oracle.is_emptied = is_emptied;
