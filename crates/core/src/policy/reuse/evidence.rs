@@ -7,8 +7,9 @@
 //!
 //! - A *threshold* is the least weight of pages that are written. Work is counted and multiplied by what it
 //!   costs: while flash takes longer than disk, the threshold grows, since then each write takes time from
-//!   the reads of the same device; while flash has time to spare, it shrinks. Before that, fewer pages of a
-//!   group stay in the ring: most writes of a busy flash are of pages that stay.
+//!   the reads of the same device; while flash has time to spare, it shrinks.
+//! - A *share* of each group stays in the ring. It shrinks while flash takes more than half of the disk's
+//!   time: most writes of a busy flash are of pages that stay.
 //!
 //! Invariants: no page's note is older than [`AGE_MAX`] and a half, so ages are not mistaken modulo 1,024: a
 //! hand passes over all notes, one at each miss. Each class is refreshed about eight times in as many misses
