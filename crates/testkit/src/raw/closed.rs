@@ -9,12 +9,12 @@ use super::life::{Life, blank_journal, devices_on};
 use super::oracle::Shared;
 use super::{restarted, simulation};
 use crate::machine::Media;
+use crate::torture::newest_superblock;
 use entresol_core::Mode;
 use entresol_device::{Device, DeviceError, FaultPlan, MemoryDevice};
 use entresol_engine::TierOptions;
 use entresol_format::BLOCK_BYTES;
 use entresol_format::summary::Summary;
-use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::Outcome;
 use entresol_runtime::sync::{Mutex, Rank};
@@ -53,20 +53,10 @@ fn make_file_system(device: &dyn Device) -> Result<(), DeviceError> {
     device.write(0, &blocks)
 }
 
-/// The newest superblock on flash. `None`: there is none that can be read.
-fn newest(flash: &MemoryDevice) -> Option<Superblock> {
-    let mut block = vec![0; BLOCK_BYTES];
-    let copies = (0..COPIES).filter_map(|copy| {
-        flash.read(copy * COPY_STRIDE, &mut block).ok()?;
-        Superblock::decode(&block).ok()
-    });
-    copies.max_by_key(|superblock| superblock.sequence)
-}
-
 /// Damages both summaries of a group of which only its summaries tell, and of which one of a later group says
 /// that it is durable. False: there is none.
 fn damage_summaries(flash: &MemoryDevice, options: &TierOptions, rng: &mut Rng) -> Result<bool, DeviceError> {
-    let (Some(superblock), layout) = (newest(flash), options.layout()) else { return Ok(false) };
+    let (Some(superblock), layout) = (newest_superblock(flash), options.layout()) else { return Ok(false) };
     let first = superblock.durable.0 / u64::from(superblock.group_pages);
     let mut block = vec![0; BLOCK_BYTES];
     let mut durable = superblock.durable;
@@ -144,7 +134,8 @@ pub(super) fn look(life: &Life<'_>, media: &Media, oracles: &[Shared], seed: u64
     let oracles: Vec<Shared> =
         oracles.iter().map(|oracle| Arc::new(parking_lot::Mutex::new(oracle.lock().after_power()))).collect();
     // An open in another mode may have been cut off before the superblock had that.
-    let was_write_back = newest(&media.flash).is_none_or(|superblock| superblock.mode == Mode::WriteBack);
+    let was_write_back =
+        newest_superblock(&media.flash).is_none_or(|superblock| superblock.mode == Mode::WriteBack);
     let is_write_back = was_write_back && life.options.mode() == Mode::WriteBack;
     let is_emptied = happened.may_open() && !is_write_back;
     oracles.iter().for_each(|oracle| {

@@ -41,11 +41,14 @@ fn pages_on(flash: &dyn Device, cache: &Cache) -> Vec<(WriteRange, u64)> {
     named.filter(|(range, _)| read(flash, *range).iter().any(|byte| *byte != 0)).collect()
 }
 
-/// The newest readable superblock.
-pub(super) fn newest_superblock(flash: &dyn Device) -> Option<Superblock> {
-    let copy = |copy: u64| WriteRange { offset: copy * COPY_STRIDE, length: BLOCK_BYTES as u64 };
-    let whole = (0..COPIES).filter_map(|nth| Superblock::decode(&read(flash, copy(nth))).ok());
-    whole.max_by_key(|superblock| superblock.sequence)
+/// The newest superblock on flash. `None`: there is none that can be read.
+pub(crate) fn newest_superblock(flash: &dyn Device) -> Option<Superblock> {
+    let mut block = vec![0; BLOCK_BYTES];
+    let copies = (0..COPIES).filter_map(|copy| {
+        flash.read(copy * COPY_STRIDE, &mut block).ok()?;
+        Superblock::decode(&block).ok()
+    });
+    copies.max_by_key(|superblock| superblock.sequence)
 }
 
 /// A slot with a page, and another one. In half of the cases the other contains a version of the same page.

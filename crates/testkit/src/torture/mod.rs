@@ -32,6 +32,7 @@ mod store;
 mod target;
 mod trial;
 
+pub(crate) use damage::newest_superblock;
 pub use fault::FaultKind;
 pub use report::{DEVICES, Tally, TortureReport, Violation};
 pub(crate) use run::Found;
