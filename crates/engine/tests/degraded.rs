@@ -167,6 +167,20 @@ fn a_flash_that_can_be_read_loses_nothing() {
     }
 }
 
+/// A disk that is released from a flash that has failed does not need it, should it come back.
+#[test]
+fn a_flash_that_was_detached_after_it_failed_comes_back_empty() {
+    simulate(8, || {
+        let (world, tier) = died();
+        drop(tier);
+        let after = world.again(Some(&Survival::None));
+        detach(after.flash.clone(), after.disk.clone()).unwrap();
+        let (tier, notices) = after.open();
+        assert!(notices.concat().contains("was emptied"), "{notices:?}");
+        (0..DIRTY).for_each(|page| assert_eq!(version(&tier, page).unwrap(), 2, "page {page}"));
+    });
+}
+
 /// A page that is forgotten when its newest version is on the failed flash alone does not come back, nor is
 /// it written over what its owner puts into its place.
 #[test]

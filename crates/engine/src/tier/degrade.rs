@@ -19,7 +19,6 @@ use crate::to_disk::READS_MAX;
 use crate::{TierError, events, points};
 use arrayvec::ArrayVec;
 use entresol_core::{Lookup, PageId, mutant};
-use entresol_format::Uuid;
 use entresol_format::missing::RANGES_MAX;
 use entresol_runtime::sleep;
 use entresol_runtime::sync::{Rank, TinyMutex};
@@ -263,20 +262,16 @@ impl Back {
             missing.name_lost();
             return Ok(false);
         }
-        self.release_failed(self.superblocks.cache)?;
+        points::MISSING_NONE.reach();
+        self.unbind(self.superblocks.cache)?;
         let notice = "the flash has failed, and the disk has all pages again: the disk alone serves";
         events::switched_off(notice);
         self.front.state.switch_off(notice.to_owned());
         Ok(true)
     }
 
-    /// The disk lacks nothing any more.
-    fn release_failed(&self, remembered: Uuid) -> Result<(), TierError> {
-        points::MISSING_NONE.reach();
-        self.unbind(remembered)
-    }
-
-    /// A degraded tier whose tasks have ended releases its disk.
+    /// A degraded tier whose tasks have ended releases its disk. The label goes on naming the cache
+    /// ([`Back::unbind`]): its flash may come back.
     pub(super) fn release_degraded(&self) -> Result<(), TierError> {
         if !self.is_degraded() {
             return Ok(());
@@ -289,7 +284,7 @@ impl Back {
                  again as a whole, or restore the disk from a backup"
             )));
         }
-        self.unbind(Uuid::NIL)
+        Ok(())
     }
 }
 

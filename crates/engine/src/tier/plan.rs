@@ -163,8 +163,9 @@ impl OpenPlan {
         if dirty > 0 && superblock.mode == Mode::WriteBack {
             points::OPEN_FOREIGN_DIRTY.reach();
             return Err(TierError::Refused(format!(
-                "{why}, and it holds {dirty} pages newer than the disk it belongs to; open it with that disk and \
-                 detach it (`entresol detach FLASH DISK`), or wipe the flash device if these pages are not wanted any more"
+                "{why}, and it holds {dirty} pages newer than the disk or copy of the disk that it was opened with last; open it with \
+                 that one and detach it (`entresol detach FLASH DISK`), or wipe the flash device if these pages are not wanted \
+                 any more, as after its failure, when the disk was made whole without it"
             )));
         }
         points::OPEN_FOREIGN_EMPTIED.reach();
