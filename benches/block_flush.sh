@@ -31,7 +31,7 @@ start() {
     head -c "${mib}M" /dev/zero > "$folder/$1.disk"
     head -c "$((mib * 5 / 4 + 64))M" /dev/zero > "$folder/$1.flash"
     sync "$folder/$1.disk" "$folder/$1.flash"
-    "$entresol" volume create "$folder/$1.toml" --disk "$folder/$1.disk" --flash "$folder/$1.flash" --mode "$1" > /dev/null
+    "$entresol" volume create "$folder/$1.toml" --disk "$folder/$1.disk" --flash "$folder/$1.flash" --mode "$1" --policy "${POLICY:-face-gsc}" > /dev/null
     # The flash here is no slower than the disk: what is measured is the cache.
     sed -i "s/^hits_to_disk = .*/hits_to_disk = false/" "$folder/$1.toml"
     serve_as "$1"

@@ -35,7 +35,7 @@ reads() {
 start() {
     direct=$1
     rm -f "$folder/kit" "$folder/qemu" "$config" "$folder/data.label"
-    "$entresol" volume create "$config" --disk "$disk" --flash "$flash" --overwrite > /dev/null
+    "$entresol" volume create "$config" --disk "$disk" --flash "$flash" --overwrite --policy "${POLICY:-face-gsc}" > /dev/null
     sed -i "s/^direct_io = .*/direct_io = $direct/" "$config"
     # The pages are brought in by a stream of writes; and what is measured is hits from flash, not the same file's pages from "disk".
     sed -i "s/^sequential_bypass_bytes = .*/sequential_bypass_bytes = 0/; s/^hits_to_disk = .*/hits_to_disk = false/" "$config"

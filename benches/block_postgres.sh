@@ -172,7 +172,7 @@ for mode in $modes; do
     rm -f "$folder"/data.* "$folder"/disk "$folder"/flash
     rm -rf "$folder/run"; mkdir "$folder/run"
     truncate -s 320M "$folder/disk"; truncate -s 40M "$folder/flash"
-    "$entresol" volume create "$folder/data.toml" --disk "$folder/disk" --flash "$folder/flash" --mode "$mode" \
+    "$entresol" volume create "$folder/data.toml" --disk "$folder/disk" --flash "$folder/flash" --mode "$mode" --policy "${POLICY:-face-gsc}" \
         ${policy:+--policy "$policy"} > /dev/null
     known=0 total=0 kills=0 round=0
     serve

@@ -39,7 +39,7 @@ for mode in write-through write-back; do
     rm -f "$base".toml "$base".label "$base".flash "$base".disk
     truncate -s "${mib}M" "$base.disk"
     truncate -s "$((mib / 4 + 16))M" "$base.flash"
-    "$entresol" volume create "$base.toml" --disk "$base.disk" --flash "$base.flash" --mode "$mode" > /dev/null
+    "$entresol" volume create "$base.toml" --disk "$base.disk" --flash "$base.flash" --mode "$mode" --policy "${POLICY:-face-gsc}" > /dev/null
     sed -i "s/^hits_to_disk = .*/hits_to_disk = false/" "$base.toml"
     serve
     work $((seconds * 3)) 1

@@ -90,7 +90,7 @@ for door in $doors; do
     for mode in $modes; do
         begun=$(cut -d. -f1 /proc/uptime)
         rm -f data.* noted server.log writer.log; : > noted; dmesg -c > /dev/null
-        "$entresol" volume create data.toml --disk /dev/vda --flash /dev/vdb --mode "$mode" --overwrite > /dev/null
+        "$entresol" volume create data.toml --disk /dev/vda --flash /dev/vdb --mode "$mode" --policy face-gsc --overwrite > /dev/null
         [ "${journal:-kept}" = kept ] || sed -i 's/^journal = .*/journal = ""/' data.toml
         serve
         attach

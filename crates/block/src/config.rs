@@ -120,7 +120,7 @@ impl VolumeConfig {
             socket: PathBuf::new(),
             cache: true,
             mode: Mode::WriteThrough.name().to_owned(),
-            policy: PolicyKind::FaceGsc.name().to_owned(),
+            policy: Self::usual_policy(Mode::WriteThrough.name()).to_owned(),
             page_bytes: 4096,
             slots: 0,
             sce_fragment_pages: 0,
@@ -141,6 +141,15 @@ impl VolumeConfig {
             in_flight_bytes_max: 256 << 20,
             handshake_seconds_max: 10,
             transfer_seconds_max: 30,
+        }
+    }
+
+    /// The policy of a volume in the mode of that name, unless its owner says otherwise: the one that was
+    /// best there before databases on a slow disk (docs/BLOCK.md, "Which one").
+    pub fn usual_policy(mode: &str) -> &'static str {
+        match Mode::from_name(mode) {
+            Some(Mode::WriteBack) => PolicyKind::FaceGsc.name(),
+            _ => Cache::Fragments.name(),
         }
     }
 
@@ -206,9 +215,18 @@ impl VolumeConfig {
     /// # Errors
     /// If there is no such option, or it cannot have this value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let policy = self.policy.clone();
         let wrong = |wanted: &str| ConfigError(format!("{name} = {value:?} is not possible; give {wanted}"));
         match name {
-            "mode" => self.mode = value.to_owned(),
+            "mode" => {
+                let is_usual = self.policy == Self::usual_policy(&self.mode);
+                self.mode = value.to_owned();
+                // Who has chosen no policy need not know that it does not have this mode.
+                if is_usual && !self.policy_has_mode() {
+                    self.policy = Self::usual_policy(value).to_owned();
+                }
+            }
+            "policy" => self.policy = value.to_owned(),
             "sequential-bypass-bytes" => {
                 self.sequential_bypass_bytes =
                     value.parse().map_err(|_| wrong("a number of bytes, or 0 for never"))?;
@@ -220,13 +238,48 @@ impl VolumeConfig {
             }
             _ => return refuse(format!("{name} cannot be set; choose one of {}", Self::ONLINE.join(", "))),
         }
-        self.cache_options()?;
+        if self.policy != policy && !self.cache {
+            return refuse(format!(
+                "policy {} needs another cache, and this volume is without one (cache = false); set `cache = true` first",
+                self.policy
+            ));
+        }
+        // Another policy has other numbers of slots.
+        let options = self.cache_options_of(self.slots)?;
+        if let CacheOptions::Pages(options) = options {
+            let slots = options.slots / options.group_pages * options.group_pages;
+            TierOptions { slots, ..options }.validate().map_err(|error| ConfigError(error.to_string()))?;
+        }
         self.steer_options().map(drop)
     }
 
+    fn policy_has_mode(&self) -> bool {
+        let (cache, mode) = (Cache::from_name(&self.policy), Mode::from_name(&self.mode));
+        cache.zip(mode).is_some_and(|(cache, mode)| cache.runs_in(mode))
+    }
+
+    /// The options of a cache in the place of one with the options `old`, on a flash device of `capacity`
+    /// bytes: it keeps its pages if it can, or has as many as fit.
+    ///
+    /// # Errors
+    /// As [`VolumeConfig::cache_options`].
+    pub fn options_after(&self, old: &CacheOptions, capacity: u64) -> Result<CacheOptions, ConfigError> {
+        let same = self.cache_options_of(old.slots())?;
+        if same == *old || same.keeps_pages_of(old) {
+            return same.validate().map(|()| same).map_err(|error| ConfigError(error.to_string()));
+        }
+        self.options_for(capacity)
+    }
+
     /// What can be changed while a server runs.
-    pub const ONLINE: [&str; 5] =
-        ["mode", "sequential-bypass-bytes", "hits-to-disk", "flash-writes-per-day", "dirty-percent-max"];
+    pub const ONLINE: [&str; 6] = [
+        "mode",
+        "policy",
+        "sequential-bypass-bytes",
+        "hits-to-disk",
+        "flash-writes-per-day",
+        "dirty-percent-max",
+    ];
 
     /// Where the journal of a volume with this label is, unless its owner says otherwise.
     pub fn usual_journal(name: &str, label: &Path) -> PathBuf {
@@ -344,7 +397,7 @@ impl VolumeConfig {
              # write-back: a flushed write is on flash and reaches the disk later. It is faster, and a lost flash\n\
              # device then loses what was written last: choose it only if you could bear that.\n\
              mode = {mode}\n\
-             # face-gsc, face-gr, face (warm after a restart); lru, fifo, clock, flashcache, sce and others (empty).\n\
+             # sce in write-through, face-gsc in write-back, or another one. To change it: `entresol volume set`.\n\
              policy = {policy}\n\
              # Bytes of a page of the cache, and how many fit on flash. Both are laid down by create.\n\
              page_bytes = {page_bytes}\n\

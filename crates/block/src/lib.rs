@@ -13,7 +13,10 @@ mod volume;
 
 pub use config::{ConfigError, VolumeConfig};
 pub use entresol_engine::{DailyWrites, NotABudget};
-pub use open::{OpenError, create_volume, detach_volume, inspect_volume, open_volume, remove_journal};
+pub use open::{
+    OpenError, change_policy, create_volume, detach_volume, empty_volume, inspect_volume, open_volume,
+    remove_journal,
+};
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, UblkOptions, ask};
 pub use steer::{Bypassed, Latency, SteerOptions, Streams};
 pub use volume::{Ahead, CacheOptions, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};

@@ -184,6 +184,39 @@ pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
     Ok(report)
 }
 
+/// Begins an empty cache with the configuration `after` on the flash of a volume without a server; all dirty
+/// pages are copied to disk first. Returns what the detach came to, and `after` with the number of slots.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn empty_volume(
+    before: &VolumeConfig,
+    after: &VolumeConfig,
+) -> Result<(DetachReport, VolumeConfig), OpenError> {
+    let capacity = open("flash", &before.flash, before.direct_io)?.geometry().capacity_bytes;
+    let options = after.options_after(&before.cache_options()?, capacity)?;
+    let report = detach_volume(before)?;
+    // It is bound to the disk again.
+    let after = VolumeConfig { slots: options.slots(), ..after.clone() };
+    let (volume, _) = open_volume(&after)?;
+    volume.close()?;
+    remove_journal(&after);
+    Ok((report, after))
+}
+
+/// A volume without a server goes on under the policy of the configuration `after`: its cache keeps its pages
+/// if the policy finds them, or is emptied as by [`empty_volume`]. Returns `after` with the number of slots.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn change_policy(before: &VolumeConfig, after: &VolumeConfig) -> Result<VolumeConfig, OpenError> {
+    let old = before.cache_options()?;
+    if after.cache_options().is_ok_and(|new| new.keeps_pages_of(&old)) {
+        return Ok(after.clone());
+    }
+    Ok(empty_volume(before, after)?.1)
+}
+
 /// The start of this machine that its kernel names. Nil if it names none: then a journal outside of memory
 /// must not be kept over a power failure.
 fn boot() -> Uuid {

@@ -61,11 +61,13 @@ struct Parts {
 
 impl Parts {
     fn new(cache: (Cache, Mode)) -> Self {
-        let options = options(cache);
-        let flash_bytes = match &options {
+        let bytes = |cache| match &options(cache) {
             CacheOptions::Pages(options) => flash_bytes(options),
             CacheOptions::Fragments(options) => options.flash_bytes(),
         };
+        // Room for each of them.
+        let flash_bytes = CACHES.into_iter().map(bytes).max().unwrap();
+        let options = options(cache);
         let disk = Arc::new(MemoryDevice::new("disk", BYTES));
         disk.write(0, &owners_bytes()).unwrap();
         let label = Arc::new(MemoryDevice::new("label", LABEL_FILE_BYTES));
@@ -183,10 +185,15 @@ fn what_was_written_is_read() {
     }
 }
 
-/// Another mode while clients write: nothing is lost, and a mode that the policy does not have is refused.
+/// Another mode or policy while clients write: nothing is lost, and a mode that the policy does not have is
+/// refused.
 #[test]
-fn the_mode_is_changed_under_clients() {
+fn mode_and_policy_are_changed_under_clients() {
     let modes = [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround];
+    let set_mode = |volume: &Volume, mode| {
+        let (options, _) = volume.cache_options().expect("there is a cache");
+        options.in_mode(mode).and_then(|options| volume.set_cache(options))
+    };
     for (cache, seed) in CACHES.into_iter().zip(500..) {
         simulate(seed, || {
             let parts = Parts::new(cache);
@@ -199,10 +206,10 @@ fn the_mode_is_changed_under_clients() {
                     spawn("client", move || client(&volume, &model, task, &mut rng))
                 })
                 .collect();
-            let mut changed = 0;
+            let (mut changed, mut kept) = (0, 0);
             for mode in modes.into_iter().chain(modes) {
                 let before = volume.status().mode;
-                match volume.set_mode(mode) {
+                match set_mode(&volume, mode) {
                     Ok(()) => changed += 1,
                     Err(error) => {
                         assert!(matches!(error, TierError::Config(_)), "{error}");
@@ -212,11 +219,25 @@ fn the_mode_is_changed_under_clients() {
                 entresol_runtime::sleep(Duration::from_millis(1));
             }
             assert_eq!(changed, if cache.0 == Cache::Fragments { 2 } else { 4 }, "{cache:?}");
+            for other in CACHES.into_iter().chain([cache]) {
+                let (before, _) = volume.cache_options().expect("there is a cache");
+                volume.set_cache(options(other)).unwrap();
+                assert_eq!(volume.status().policy.as_deref(), Some(other.0.name()));
+                kept += usize::from(options(other).keeps_pages_of(&before) && volume.status().pages > 0);
+                entresol_runtime::sleep(Duration::from_millis(1));
+            }
+            // One for which there is no room: the old one goes on.
+            let (before, _) = volume.cache_options().expect("there is a cache");
+            let large =
+                TierOptions { page_format: PageFormat::Raw, ..TierOptions::new(PolicyKind::Face, 640) };
+            assert!(volume.set_cache(large.into()).is_err());
+            assert_eq!(volume.cache_options().expect("there is a cache").0, before);
+            assert!(kept > 0, "no change has kept a page");
             tasks.into_iter().for_each(|task| task.join());
             expect(&volume, &model.lock().unwrap(), "after all have ended");
             volume.detach().unwrap();
             expect(&volume, &model.lock().unwrap(), "detached");
-            assert!(volume.set_mode(Mode::WriteBack).is_err());
+            assert!(volume.set_cache(options(cache)).is_err(), "the disk alone serves");
         });
     }
 }

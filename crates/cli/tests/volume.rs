@@ -7,7 +7,7 @@ mod served;
 mod support;
 
 use client::{CACHE, Client, DISC, FLUSH, FUA, READ, TRIM, WRITE, WRITE_ZEROES};
-use served::{DISK_BYTES, Served, connect, filled, volume};
+use served::{CACHES, DISK_BYTES, Served, connect, filled, volume, volume_under};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -18,8 +18,8 @@ use support::{done, refused};
 
 #[test]
 fn a_flushed_write_survives_a_kill() {
-    for mode in ["write-through", "write-back"] {
-        let folder = volume(mode);
+    for (mode, policy) in CACHES {
+        let folder = volume_under(mode, policy);
         let mut expected = std::fs::read(folder.path("disk")).unwrap();
         for round in 0..6u64 {
             let server = Served::start(&folder, &[]);
@@ -100,6 +100,7 @@ fn a_running_server_is_asked() {
     assert!(std::fs::read_to_string(&config).unwrap().contains("\nmode = \"write-through\"\n"));
     assert_eq!(client.read(4096, 8192).unwrap(), filled(77, 8192));
     refused(&["volume", "set", &config, "mode", "write-around"], &["log"]);
+    another_policy(&config, &mut client);
     done(&["volume", "set", &config, "mode", "write-back"]);
     // Other options at once; and what cannot be is refused, and changes nothing.
     for (name, value, line) in [
@@ -141,6 +142,72 @@ fn a_running_server_is_asked() {
     assert_eq!(client.ask(WRITE, 0, 0, 512, &[1; 512]).unwrap(), 1, "read-only");
     server.stop();
     assert_eq!(status(false), 0);
+}
+
+/// Begun and ended under the usual policy of write-back, in write-through.
+fn another_policy(config: &str, client: &mut Client) {
+    let slots = || {
+        let text = std::fs::read_to_string(config).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("slots = ")).unwrap();
+        (
+            line.parse::<u64>().unwrap(),
+            text.lines().find(|line| line.starts_with("policy")).unwrap().to_owned(),
+        )
+    };
+    let before = slots();
+    assert_eq!(before.1, "policy = \"face-gsc\"");
+    done(&["volume", "set", config, "policy", "sce"]);
+    assert_eq!(slots().1, "policy = \"sce\"");
+    assert!(slots().0 > before.0, "sce needs less of the flash for itself: {:?}, {before:?}", slots());
+    assert_eq!(client.read(4096, 8192).unwrap(), filled(77, 8192));
+    refused(&["volume", "set", config, "policy", "none"], &["choose one of", "face-gsc"]);
+    // It is the usual one of its mode, and does not have the other mode.
+    let told = done(&["volume", "set", config, "mode", "write-back"]).0;
+    assert!(told.contains("face-gsc") && told.contains("sce"), "{told}");
+    assert_eq!(slots(), before);
+    assert_eq!(client.read(4096, 8192).unwrap(), filled(77, 8192));
+    done(&["volume", "set", config, "mode", "write-through"]);
+    assert_eq!(slots(), before, "face-gsc has this mode, too");
+}
+
+/// Without a server, the cache is emptied at once; a log's finds its pages under another log policy.
+#[test]
+fn a_policy_is_changed_without_a_server() {
+    let folder = volume("write-back");
+    let config = folder.at("data.toml");
+    let pages = || {
+        let shown: serde_json::Value =
+            serde_json::from_str(&done(&["volume", "status", &config, "--json"]).0).unwrap();
+        (shown["policy"].as_str().unwrap().to_owned(), shown["pages"].as_u64().unwrap())
+    };
+    let served = |number: u64| {
+        let server = Served::start(&folder, &[]);
+        let mut client = connect(&folder);
+        assert_eq!(client.read(0, 4096).unwrap(), filled(number, 4096));
+        client.write(0, &filled(number + 1, 4096)).unwrap();
+        client.flush().unwrap();
+        server.stop();
+    };
+    let server = Served::start(&folder, &[]);
+    connect(&folder).write(0, &filled(1, 4096)).unwrap();
+    server.stop();
+    done(&["volume", "set", &config, "policy", "face"]);
+    served(1);
+    assert_eq!(pages().0, "face");
+    assert!(pages().1 > 0);
+    refused(&["volume", "set", &config, "policy", "sce"], &["sce", "write-through"]);
+    done(&["volume", "set", &config, "mode", "write-through"]);
+    done(&["volume", "set", &config, "policy", "sce"]);
+    assert!(std::fs::read(folder.path("disk")).unwrap()[..4096] == filled(2, 4096));
+    served(2);
+    done(&["volume", "set", &config, "policy", "flashcache"]);
+    served(3);
+    done(&["volume", "set", &config, "policy", "face-gsc"]);
+    assert_eq!(pages(), ("face-gsc".to_owned(), 0));
+    served(4);
+    let text = std::fs::read_to_string(&config).unwrap();
+    folder.file("data.toml", text.replace("cache = true", "cache = false"));
+    refused(&["volume", "set", &config, "policy", "sce"], &["cache = true"]);
 }
 
 #[test]

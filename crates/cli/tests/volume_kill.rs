@@ -19,12 +19,13 @@ const PAGE: u64 = 4096;
 const PAGES: u64 = 6000;
 const CLIENTS: u64 = 4;
 
-fn volume(mode: &str, journal: bool) -> Folder {
+fn volume(mode: &str, policy: &str, journal: bool) -> Folder {
     let folder = Folder::new();
     File::create(folder.path("disk")).unwrap().set_len(PAGES * PAGE).unwrap();
     File::create(folder.path("flash")).unwrap().set_len(12 << 20).unwrap();
     let (config, disk, flash) = (folder.at("data.toml"), folder.at("disk"), folder.at("flash"));
-    done(&["volume", "create", &config, "--disk", &disk, "--flash", &flash, "--mode", mode]);
+    let devices = ["--disk", &disk, "--flash", &flash];
+    done(&[&["volume", "create", &config, "--mode", mode, "--policy", policy], &devices[..]].concat());
     folder.keep_journal(journal.then_some("journal"));
     // Streams that are long for so small a volume.
     done(&["volume", "set", &config, "sequential-bypass-bytes", "262144"]);
@@ -84,8 +85,8 @@ fn write_until_killed(folder: &Folder, known: &Known, client: u64, round: u64, d
 
 /// Writes, and kills the server after so many acknowledged pages, again and again. Returns the pages whose
 /// acknowledged version was lost, and those that were written.
-fn kill_again_and_again(mode: &str, journal: bool, rounds: u64) -> (u64, u64) {
-    let folder = volume(mode, journal);
+fn kill_again_and_again(mode: &str, policy: &str, journal: bool, rounds: u64) -> (u64, u64) {
+    let folder = volume(mode, policy, journal);
     let known: Known = Arc::new(Mutex::new(vec![(0, 0); PAGES as usize]));
     let (mut lost, mut written) = (0, 0);
     for round in 0..rounds {
@@ -127,17 +128,19 @@ fn kill_again_and_again(mode: &str, journal: bool, rounds: u64) -> (u64, u64) {
 
 #[test]
 fn no_acknowledged_write_is_lost_by_a_kill() {
-    for mode in ["write-back", "write-through"] {
-        let (lost, written) = kill_again_and_again(mode, true, 12);
-        println!("{mode}: {written} acknowledged pages, {lost} lost");
-        assert_eq!(lost, 0, "{mode}, of {written} pages");
+    for (mode, policy) in
+        [("write-back", "face-gsc"), ("write-through", "face-gsc"), ("write-through", "sce")]
+    {
+        let (lost, written) = kill_again_and_again(mode, policy, true, 12);
+        println!("{policy}, {mode}: {written} acknowledged pages, {lost} lost");
+        assert_eq!(lost, 0, "{policy}, {mode}, of {written} pages");
     }
 }
 
 /// The test would notice: without the journal, writes are lost.
 #[test]
 fn without_a_journal_acknowledged_writes_are_lost() {
-    let (lost, written) = kill_again_and_again("write-back", false, 12);
+    let (lost, written) = kill_again_and_again("write-back", "face-gsc", false, 12);
     println!("without a journal: {written} acknowledged pages, {lost} lost");
     assert!(lost > 0, "of {written} pages");
 }

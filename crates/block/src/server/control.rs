@@ -1,8 +1,7 @@
 //! Questions to a running server: one line of JSON each way, over a socket beside the data socket.
 
 use super::Shared;
-use crate::{DailyWrites, SteerOptions, VolumeStatus};
-use entresol_core::Mode;
+use crate::{DailyWrites, SteerOptions, VolumeConfig, VolumeStatus};
 use entresol_runtime::spawn;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
@@ -26,8 +25,8 @@ pub enum ControlRequest {
     Drain,
     /// All dirty pages to disk; the disk alone serves from then on.
     Detach,
-    /// The cache goes on in the mode of this name.
-    SetMode(String),
+    /// The cache goes on in the mode and under the policy of this configuration.
+    SetCache(Box<VolumeConfig>),
     /// What goes around the cache, as in the configuration.
     Steer {
         /// See [`crate::SteerOptions`], as are the next ones.
@@ -81,6 +80,14 @@ pub(super) fn answer(shared: &Arc<Shared>, stream: UnixStream) {
     drop(spawn("block control", move || _ = answer_one(&shared, stream)));
 }
 
+fn set_cache(shared: &Shared, config: &VolumeConfig) -> Result<(), String> {
+    let Some((now, flash_bytes)) = shared.volume.cache_options() else {
+        return Err("the disk alone serves; there is no cache to change".to_owned());
+    };
+    let new = config.options_after(&now, flash_bytes).map_err(|error| error.to_string())?;
+    shared.volume.set_cache(new).map_err(|error| error.to_string())
+}
+
 fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(ASKING_TIME_MAX))?;
@@ -90,10 +97,7 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
         Err(error) => Err(format!("the question is not understood: {error}")),
         Ok(ControlRequest::Status) => Ok(()),
         Ok(ControlRequest::Drain) => shared.volume.drain().map_err(|error| error.to_string()),
-        Ok(ControlRequest::SetMode(name)) => match Mode::from_name(&name) {
-            Some(mode) => shared.volume.set_mode(mode).map_err(|error| error.to_string()),
-            None => Err(format!("mode {name:?} is unknown")),
-        },
+        Ok(ControlRequest::SetCache(config)) => set_cache(shared, &config),
         Ok(ControlRequest::Steer {
             sequential_bypass_bytes,
             hits_to_disk,

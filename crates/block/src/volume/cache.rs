@@ -214,6 +214,19 @@ impl CacheOptions {
         self
     }
 
+    /// Whether a cache with these options, opened where one with the options `old` was closed, finds its
+    /// pages.
+    pub fn keeps_pages_of(&self, old: &Self) -> bool {
+        let shape = |options: &TierOptions| {
+            let TierOptions { policy, page_bytes, page_format, slots, .. } = *options;
+            (policy.placement(), policy.directory(), page_bytes, page_format, slots)
+        };
+        match (self, old) {
+            (Self::Pages(new), Self::Pages(old)) => shape(new) == shape(old),
+            (Self::Fragments(_), _) | (_, Self::Fragments(_)) => false,
+        }
+    }
+
     /// The same in another mode.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::replay::in_tier;
 use super::{Cache, CacheOptions, Volume, VolumeError};
-use entresol_engine::{Mode, TierError};
+use entresol_engine::TierError;
 
 impl Volume {
     /// Copies all dirty pages to disk, and begins an empty cache. Requests wait meanwhile.
@@ -12,16 +12,32 @@ impl Volume {
     /// If no new cache could be made, the disk alone serves: it has everything.
     pub fn drain(&self) -> Result<(), TierError> {
         let mut held = self.cache.write();
+        let Some(Cache { options, .. }) = &*held else { return Ok(()) };
+        let same = options.clone();
+        self.begin_empty(&mut held, same)
+    }
+
+    /// Copies all dirty pages to disk, and begins an empty cache with the options `new`; if that cannot be
+    /// made, one with the options of before.
+    fn begin_empty(&self, held: &mut Option<Cache>, new: CacheOptions) -> Result<(), TierError> {
         let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
         tier.detach()?;
-        let Some(Cache { flash, options, .. }) = held.take() else { return Ok(()) };
+        let before = held.take();
         // The disk has everything: no record may be carried out after it.
         self.end_journal().map_err(in_tier)?;
-        let Some(flash) = flash else { return Ok(()) };
-        let tier = options.create(&flash, &self.home)?;
-        let cache = Cache { tier, flash: Some(flash), options };
-        self.begin_journal(&*cache.tier)?;
-        *held = Some(cache);
+        let Some(Cache { flash: Some(flash), options: old, .. }) = before else { return Ok(()) };
+        let begin = |options: CacheOptions| -> Result<Cache, TierError> {
+            let tier = options.create(&flash, &self.home)?;
+            self.begin_journal(&*tier)?;
+            Ok(Cache { tier, flash: Some(flash.clone()), options })
+        };
+        match begin(new) {
+            Ok(cache) => *held = Some(cache),
+            Err(error) => {
+                *held = begin(old).ok();
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -53,20 +69,37 @@ impl Volume {
         self.end_journal().map_err(VolumeError::Journal)
     }
 
-    /// The cache goes on in another mode: it is closed and opened again. Log policies keep its pages.
+    /// The options of the cache, and the bytes of its flash device. `None`: the disk alone serves.
+    pub fn cache_options(&self) -> Option<(CacheOptions, u64)> {
+        let held = self.cache.read();
+        let Cache { flash, options, .. } = held.as_ref()?;
+        Some((options.clone(), flash.as_ref()?.geometry().capacity_bytes))
+    }
+
+    /// The cache goes on with other options: another mode, or another policy. Requests wait meanwhile. If the
+    /// pages stay where they are ([`CacheOptions::keeps_pages_of`]) it is closed and opened again, else all
+    /// dirty pages are copied to disk, and an empty cache begins.
     ///
     /// # Errors
-    /// [`TierError::Config`] if the policy does not have the mode: nothing has changed. Else the mode is the
-    /// old one if the cache could be opened in it again; if not, it is closed, and the volume has to be
-    /// opened again.
-    pub fn set_mode(&self, mode: Mode) -> Result<(), TierError> {
+    /// [`TierError::Config`] for options that are not possible: nothing has changed. Else the options are the
+    /// old ones if a cache could be opened or made with them again; if not, it is closed, and the volume has
+    /// to be opened again.
+    pub fn set_cache(&self, new: CacheOptions) -> Result<(), TierError> {
+        new.validate()?;
+        if u64::from(new.page_bytes()) != self.page_bytes {
+            return Err(TierError::Config(format!(
+                "the cache has pages of {} bytes, {} were asked for; `drain` and make the volume anew for others",
+                self.page_bytes,
+                new.page_bytes()
+            )));
+        }
         let mut held = self.cache.write();
         let Some(Cache { tier, flash: Some(flash), options }) = &mut *held else {
-            return Err(TierError::Refused(
-                "the disk alone serves; there is no cache with a mode".to_owned(),
-            ));
+            return Err(TierError::Refused("the disk alone serves; there is no cache to change".to_owned()));
         };
-        let new = options.in_mode(mode)?;
+        if !new.keeps_pages_of(options) {
+            return self.begin_empty(&mut held, new);
+        }
         let open = |options: &CacheOptions| options.open(flash, &self.home).map(|(tier, _)| tier);
         tier.close()?;
         self.end_journal().map_err(in_tier)?;

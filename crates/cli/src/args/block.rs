@@ -33,8 +33,9 @@ pub enum Volume {
     },
     /// Change an option of a volume, in its configuration and in a running server
     ///
-    /// Another mode: requests wait while the cache is closed and opened again. The log policies keep its
-    /// pages.
+    /// Another mode or policy: requests wait while the cache is closed and opened again. From one log policy
+    /// to another it keeps its pages; else every page that is newer than disk is copied there, and it is
+    /// empty. A mode that the usual policy of the old one does not have brings its own usual policy.
     Set {
         /// The volume
         #[command(flatten)]
@@ -42,9 +43,9 @@ pub enum Volume {
         /// What to change
         #[arg(value_parser = entresol_block::VolumeConfig::ONLINE)]
         name: String,
-        /// mode: write-through, write-back or write-around; sequential-bypass-bytes: bytes, 0 for never;
-        /// hits-to-disk: true or false; flash-writes-per-day: unlimited, 0.5x (device writes) or 200G;
-        /// dirty-percent-max: 1 to 100
+        /// mode: write-through, write-back or write-around; policy: its name; sequential-bypass-bytes: bytes,
+        /// 0 for never; hits-to-disk: true or false; flash-writes-per-day: unlimited, 0.5x (device writes) or
+        /// 200G; dirty-percent-max: 1 to 100
         value: String,
     },
     /// Copy every page that is newer than disk there, and begin with an empty cache
@@ -86,9 +87,10 @@ pub struct CreateArgs {
     /// last
     #[arg(long, default_value = "write-through")]
     pub mode: String,
-    /// The policy: face-gsc, face-gr, face, lru, fifo, clock, flashcache, sce or another one of the engine
-    #[arg(long, default_value = "face-gsc")]
-    pub policy: String,
+    /// The policy: sce, s3-fifo, face-gsc, face-gr, face, lru, fifo, clock, flashcache or another one of the
+    /// engine [default: face-gsc in write-back, sce else]
+    #[arg(long)]
+    pub policy: Option<String>,
     /// Bytes of a page of the cache: 4096, 8192, 16384 or 32768
     #[arg(long, default_value_t = 4096, value_name = "BYTES")]
     pub page_bytes: u32,

@@ -6,11 +6,11 @@ use crate::output;
 use anyhow::Context;
 use entresol_block::{
     Bypassed, ControlReply, ControlRequest, Latency, Lost, OpenError, Server, ServerError, ServerOptions,
-    UblkOptions, VolumeConfig, VolumeStatus, ask, create_volume, detach_volume, inspect_volume, open_volume,
-    remove_journal,
+    UblkOptions, VolumeConfig, VolumeStatus, ask, change_policy, create_volume, detach_volume, empty_volume,
+    inspect_volume, open_volume, remove_journal,
 };
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
         flash_writes_per_day: args.flash_writes_per_day.clone(),
         label,
         mode: args.mode.clone(),
-        policy: args.policy.clone(),
+        policy: args.policy.clone().unwrap_or_else(|| VolumeConfig::usual_policy(&args.mode).to_owned()),
         page_bytes: args.page_bytes,
         ..VolumeConfig::usual()
     };
@@ -83,10 +83,11 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
         _ => "A flushed write is on the disk. If the flash device is lost, nothing is.",
     };
     output::print(&format!(
-        "made the volume {name}: {} pages of {} bytes fit on flash; mode {}\n{meaning}\n\
+        "made the volume {name}: {} pages of {} bytes fit on flash; {}, {}\n{meaning}\n\
          keep {}: disk and flash are not opened without it\nserve it with: entresol serve {shown}\n",
         config.slots,
         config.page_bytes,
+        config.policy,
         config.mode,
         config.label.display(),
     ))
@@ -205,7 +206,7 @@ fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
     let mut config = before.clone();
     config.set(name, value).map_err(|error| Failure::input(error.to_string()))?;
     let request = match name {
-        "mode" => ControlRequest::SetMode(config.mode.clone()),
+        "mode" | "policy" => ControlRequest::SetCache(Box::new(config.clone())),
         _ => ControlRequest::Steer {
             sequential_bypass_bytes: config.sequential_bypass_bytes,
             hits_to_disk: config.hits_to_disk,
@@ -214,16 +215,38 @@ fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
         },
     };
     let path = &args.config;
-    let text = config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)
         .map_err(|error| Failure::input(format!("{}: cannot be written ({error})", path.display())))?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
-    written.with_context(|| format!("writing {}", path.display()))?;
+    // Before anything changes: there is room for it.
+    write(&mut file, &config, path)?;
     let asked = asked(args, &before, request)?;
-    file.persist(path).map_err(|error| error.error).with_context(|| format!("writing {}", path.display()))?;
     let now = if asked.is_some() { "now" } else { "when it is served next" };
-    output::print(&format!("the {name} is {value} {now}\n"))
+    match asked {
+        Some(status) if config.policy != before.policy => config.slots = status.slots as u32,
+        None if config.policy != before.policy && config.cache => {
+            config = change_policy(&before, &config).map_err(opening)?;
+        }
+        _ => {}
+    }
+    write(&mut file, &config, path)?;
+    file.persist(path).map_err(|error| error.error).with_context(|| format!("writing {}", path.display()))?;
+    let also = match name != "policy" && config.policy != before.policy {
+        true => format!(", and the policy {}: {} does not have this mode", config.policy, before.policy),
+        false => String::new(),
+    };
+    output::print(&format!("the {name} is {value} {now}{also}\n"))
+}
+
+/// Writes the configuration that is going to be at `path` to `file`.
+fn write(file: &mut tempfile::NamedTempFile, config: &VolumeConfig, path: &Path) -> Result<(), Failure> {
+    let text = config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
+    let written = file
+        .rewind()
+        .and_then(|()| file.as_file().set_len(0))
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| file.as_file().sync_all());
+    Ok(written.with_context(|| format!("writing {}", path.display()))?)
 }
 
 /// Drains or detaches.
@@ -237,13 +260,11 @@ fn to_disk(args: &VolumeArgs, request: ControlRequest) -> Result<(), Failure> {
     if asked(args, &config, request)?.is_some() {
         return output::print(&format!("the disk has everything; {after}\n"));
     }
-    let report = detach_volume(&config).map_err(opening)?;
-    if !is_detach {
-        // Empty, and bound to the disk again.
-        let (volume, _) = open_volume(&config).map_err(opening)?;
-        volume.close().map_err(anyhow::Error::from)?;
-        remove_journal(&config);
+    let report = match is_detach {
+        true => detach_volume(&config),
+        false => empty_volume(&config, &config).map(|(report, _)| report),
     }
+    .map_err(opening)?;
     output::print(&format!("the disk has everything, {} pages were written; {after}\n", report.pages_written))
 }
 

@@ -10,14 +10,24 @@ use std::process::{Child, Command, Stdio};
 /// Not a whole number of pages.
 pub const DISK_BYTES: u64 = (24 << 20) + 3 * 512;
 
-/// A disk with bytes on it, a flash device, and a volume.
+/// Modes and policies: what a volume has unless its owner says otherwise, and a log in write-through.
+pub const CACHES: [(&str, Option<&str>); 3] =
+    [("write-back", None), ("write-through", None), ("write-through", Some("face-gsc"))];
+
+/// A disk with bytes on it, a flash device, and a volume with the usual policy.
 pub fn volume(mode: &str) -> Folder {
+    volume_under(mode, None)
+}
+
+/// As [`volume`], under a policy.
+pub fn volume_under(mode: &str, policy: Option<&str>) -> Folder {
     let folder = Folder::new();
     let bytes: Vec<u8> = (0..DISK_BYTES as usize).map(|at| (at / 512 % 251) as u8).collect();
     folder.file("disk", bytes);
     File::create(folder.path("flash")).unwrap().set_len(12 << 20).unwrap();
     let (config, disk, flash) = (folder.at("data.toml"), folder.at("disk"), folder.at("flash"));
-    done(&["volume", "create", &config, "--disk", &disk, "--flash", &flash, "--mode", mode]);
+    let create = ["volume", "create", &config, "--disk", &disk, "--flash", &flash, "--mode", mode];
+    done(&[&create[..], &policy.map_or(vec![], |policy| vec!["--policy", policy])].concat());
     folder.keep_journal(Some("journal"));
     folder
 }
