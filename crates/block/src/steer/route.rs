@@ -30,6 +30,8 @@ const MARGIN: f64 = 0.8;
 const SILENT_MAX: u32 = 4;
 /// So many reads are as much as all that was known before.
 const TELLING: f64 = 4.0;
+/// A tick counts so much at most, however many reads it has: a device that stops in it tells little.
+const TELLS_MAX: f64 = 0.7;
 /// How much a tick counts in how long reads took: they follow in a second.
 const TOOK_FOLLOWS: f64 = 0.25;
 /// How much of the hits before a tick counts in the share that is told: it follows in a few seconds.
@@ -81,7 +83,7 @@ pub enum Probe {
 struct Estimate {
     /// Seconds for each read under way; 0: it is not known.
     seconds: f64,
-    /// Seconds that a read took in the last ticks.
+    /// Seconds that a read took in the last ticks; 0: there was none but those sent to find out.
     took: f64,
     /// Ticks without a read.
     silent: u32,
@@ -95,11 +97,20 @@ impl Estimate {
         }
         let found = reads.time.as_secs_f64() / reads.queued as f64;
         let count = reads.count as f64;
-        let weight = if self.seconds == 0.0 { 1.0 } else { count / (count + TELLING) };
+        let weight = if self.seconds == 0.0 { 1.0 } else { (count / (count + TELLING)).min(TELLS_MAX) };
         self.seconds += (found - self.seconds) * weight;
         let took = reads.time.as_secs_f64() / count;
-        self.took += (took - self.took) * if self.took == 0.0 { 1.0 } else { TOOK_FOLLOWS };
+        match self.silent {
+            // One that was sent to find out tells nothing of many.
+            SILENT_MAX.. => self.took = 0.0,
+            _ => self.took += (took - self.took) * if self.took == 0.0 { 1.0 } else { TOOK_FOLLOWS },
+        }
         self.silent = 0;
+    }
+
+    /// A read is to tell again.
+    fn is_due(&self) -> bool {
+        self.silent > 0 && self.silent.is_multiple_of(SILENT_MAX)
     }
 }
 
@@ -125,22 +136,18 @@ impl Router {
             self.hits = self.hits * SHARE_KEEPS + counts;
             self.from_disk = self.from_disk * SHARE_KEEPS + counts * from_disk as f64 / all;
         }
-        if self.flash.silent >= SILENT_MAX && from_disk > 0 {
-            self.flash.silent = 0;
-            return Some(Probe::Flash);
+        match () {
+            () if self.flash.is_due() && from_disk > 0 => Some(Probe::Flash),
+            () if self.disk.is_due() && from_flash > 0 => Some(Probe::Disk),
+            () => None,
         }
-        if self.disk.silent >= SILENT_MAX && from_flash > 0 {
-            self.disk.silent = 0;
-            return Some(Probe::Disk);
-        }
-        None
     }
 
     /// By what hits are to be decided until the next tick. A disk whose reads took longer than those of flash
     /// in the last second is kept from hits.
     pub fn costs(&self) -> Costs {
         let nanos = |seconds: f64| (seconds * 1e9) as u64;
-        let is_late = self.disk.took > self.flash.took;
+        let is_late = self.flash.took > 0.0 && self.disk.took > self.flash.took;
         Costs { flash: nanos(self.flash.seconds), disk: if is_late { 0 } else { nanos(self.disk.seconds) } }
     }
 
