@@ -5,7 +5,10 @@ use crate::config::{ConfigError, VolumeConfig, check_size};
 use crate::volume::follow_no_journal;
 use crate::{CacheOptions, Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
-use entresol_engine::{DetachReport, DiskLayer, InPlaceDisk, Layer, TierError, Uuid, inspect};
+use entresol_engine::{
+    DetachReport, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions, Uuid, flash_bytes,
+    flash_has_failed, inspect,
+};
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -102,21 +105,33 @@ pub fn create_volume(config: &VolumeConfig, overwrite: bool) -> Result<VolumeCon
     Ok(VolumeConfig { slots: options.slots(), ..config.clone() })
 }
 
-/// Opens the volume. Returns messages for the owner, too.
+/// Opens the volume. Returns messages for the owner, too. If a change of policy ended before the
+/// configuration was written, all dirty pages of that cache are copied to disk, and it is emptied.
 ///
 /// # Errors
 /// [`OpenError`].
 pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenError> {
-    let label = open("label", &config.label, false)?;
-    let disk = open("disk", &config.disk, config.direct_io)?;
+    let options = config.cache_options()?;
     if !config.cache {
-        let (volume, notices) = Volume::open_without_cache(disk, label, config.cache_options()?)?;
+        let label = open("label", &config.label, false)?;
+        let disk = open("disk", &config.disk, config.direct_io)?;
+        let (volume, notices) = Volume::open_without_cache(disk, label, options)?;
         volume.pass_trims(config.pass_trims);
         return Ok((volume, notices));
     }
     check_two_devices(config)?;
+    let mut notices = release_other(config, &options)?;
+    let (volume, more) = open_cache(config, options)?;
+    notices.extend(more);
+    Ok((volume, notices))
+}
+
+/// Opens the volume with the cache that has these options.
+fn open_cache(config: &VolumeConfig, options: CacheOptions) -> Result<(Volume, Vec<String>), OpenError> {
+    let label = open("label", &config.label, false)?;
+    let disk = open("disk", &config.disk, config.direct_io)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
-    let (options, steer) = (config.cache_options()?, config.steer_options()?);
+    let steer = config.steer_options()?;
     let (volume, notices) = match config.journal.as_os_str().is_empty() {
         true => Volume::open(disk, label, flash, options)?,
         false => Volume::open_with_journal(disk, label, flash, options, (open_journal(config)?, boot()))?,
@@ -124,6 +139,46 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
     volume.steer(steer);
     volume.pass_trims(config.pass_trims);
     Ok((volume, notices))
+}
+
+/// The cache on flash that the disk is bound to, as it was opened last; `None`: it needs none that can be
+/// found there. And whether the disk lacks pages since its flash failed.
+fn bound(config: &VolumeConfig) -> Result<(Option<TierOptions>, bool), OpenError> {
+    let label = open("label", &config.label, false)?;
+    let flash = open("flash", &config.flash, config.direct_io)?;
+    Ok((FlashTier::bound_options(&*flash, &*label)?, flash_has_failed(&*label)?))
+}
+
+/// Releases the disk from a cache that is not of the `wanted` policy. Returns messages for the owner.
+///
+/// Such a cache is found after this:
+///
+/// 1. A server is asked for another policy. Its cache is of that policy from then on, and gets dirty pages.
+/// 2. The program that asked is killed before it has written the configuration.
+/// 3. The server ends, or is killed. The next one reads a configuration with the policy of before.
+fn release_other(config: &VolumeConfig, wanted: &CacheOptions) -> Result<Vec<String>, OpenError> {
+    // What cannot be read is told by the open that follows.
+    let Ok((Some(found), false)) = bound(config) else { return Ok(Vec::new()) };
+    let places = |options: &TierOptions| (options.policy.placement(), options.policy.directory());
+    let (is_same, bytes) = match wanted {
+        CacheOptions::Pages(wanted) => (places(wanted) == places(&found), flash_bytes(wanted)),
+        CacheOptions::Fragments(wanted) => (false, wanted.flash_bytes()),
+    };
+    let fits = bytes <= open("flash", &config.flash, config.direct_io)?.geometry().capacity_bytes;
+    if is_same || !fits || wanted.page_bytes() != found.page_bytes {
+        return Ok(Vec::new());
+    }
+    let told = format!(
+        "the cache on flash was of the policy {}, the configuration names {}: all dirty pages were copied to disk, \
+         and the cache was emptied",
+        found.policy.name(),
+        wanted.policy()
+    );
+    let (volume, mut notices) = open_cache(config, found.into())?;
+    volume.detach()?;
+    volume.close()?;
+    notices.push(told);
+    Ok(notices)
 }
 
 /// Removes the journal of a volume that was closed: it has nothing.
@@ -156,26 +211,32 @@ fn open_journal(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenError> {
     Ok(Arc::new(device))
 }
 
-/// Copies all dirty pages of a volume without a server to disk, and releases the disk from its flash.
+/// Copies all dirty pages of a volume without a server to disk, and releases the disk from its flash. The
+/// cache on flash may be another one than the configuration says.
 ///
 /// # Errors
 /// [`OpenError`].
 pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
+    let (found, has_failed) = bound(config)?;
+    if found.is_none() && !has_failed {
+        // No cache has anything that the disk lacks. If the disk needs one, this is refused.
+        let label = open("label", &config.label, false)?;
+        let disk = open("disk", &config.disk, config.direct_io)?;
+        let (volume, notices) = Volume::open_without_cache(disk, label, config.cache_options()?)?;
+        volume.close()?;
+        remove_journal(config);
+        return Ok(DetachReport { cache: Uuid::NIL, pages_written: 0, notices });
+    }
     if config.journal.exists() {
         // What a killed server has acknowledged comes first.
-        let (volume, _) = open_volume(&VolumeConfig { cache: true, ..config.clone() })?;
+        let options = found.map_or_else(|| config.cache_options(), |found| Ok(found.into()))?;
+        let (volume, _) = open_cache(config, options)?;
         volume.close()?;
         remove_journal(config);
     }
     let label = open("label", &config.label, false)?;
     let disk = open("disk", &config.disk, config.direct_io)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
-    if let CacheOptions::Fragments(_) = config.cache_options()? {
-        // It has nothing that the disk lacks, and the disk is bound to no cache.
-        let (volume, notices) = Volume::open_without_cache(disk, label, config.cache_options()?)?;
-        volume.close()?;
-        return Ok(DetachReport { cache: Uuid::NIL, pages_written: 0, notices });
-    }
     let (home, _) = InPlaceDisk::open(disk, label)?;
     let report = entresol_engine::detach(flash, home.clone())?;
     let layer = DiskLayer::open(home, config.page_bytes)?;

@@ -16,7 +16,7 @@ use entresol_core::{Generation, Lookup, PageId, Partition, SlotId};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Label;
-use entresol_format::superblock::COPIES;
+use entresol_format::superblock::{COPIES, Superblock};
 use std::sync::Arc;
 
 /// What detaching came to.
@@ -54,15 +54,24 @@ pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachRep
     Ok(DetachReport { cache: superblock.cache, pages_written: tier.metrics().disk_writes, notices })
 }
 
+/// The newest superblock on `flash`, with the disk's label, if it is of a cache of that disk.
+fn own_cache(
+    flash: &dyn Device,
+    label_device: &dyn Device,
+) -> Result<Option<(Superblock, Label)>, TierError> {
+    let LabelState::Valid(labels) = read_label(label_device)? else { return Ok(None) };
+    let own = read_newest(flash)?.0.filter(|superblock| superblock.disk == labels.newest.disk);
+    Ok(own.map(|superblock| (superblock, labels.newest)))
+}
+
 /// What the owner of the disk with this label said last of how far it is ([`FlashTier::mark`]). `None`: it
 /// has said nothing, or the cache on `flash` is another disk's, or there is none.
 ///
 /// # Errors
 /// [`TierError::Device`].
 pub fn marks_on(flash: &dyn Device, label_device: &dyn Device) -> Result<Option<[u64; 2]>, TierError> {
-    let LabelState::Valid(labels) = read_label(label_device)? else { return Ok(None) };
-    let own = read_newest(flash)?.0.filter(|superblock| superblock.disk == labels.newest.disk);
-    Ok(own.map(|superblock| superblock.marks).filter(|marks| *marks != [0; 2]))
+    let own = own_cache(flash, label_device)?;
+    Ok(own.map(|(superblock, _)| superblock.marks).filter(|marks| *marks != [0; 2]))
 }
 
 /// The cache on `flash` that is of the disk with this label, as it was opened last, and the marks of its
@@ -75,9 +84,24 @@ pub fn cache_on(
     flash: &dyn Device,
     label_device: &dyn Device,
 ) -> Result<Option<(TierOptions, [u64; 2])>, TierError> {
-    let LabelState::Valid(labels) = read_label(label_device)? else { return Ok(None) };
-    let own = read_newest(flash)?.0.filter(|superblock| superblock.disk == labels.newest.disk);
-    Ok(own.map(|superblock| (TierOptions::of(&superblock), superblock.marks)))
+    let own = own_cache(flash, label_device)?;
+    Ok(own.map(|(superblock, _)| (TierOptions::of(&superblock), superblock.marks)))
+}
+
+impl FlashTier {
+    /// The options of the cache on `flash`, as it was opened last, if it is the one that the disk with this
+    /// label was opened with last. `None`, too, if the disk was detached from it.
+    ///
+    /// # Errors
+    /// [`TierError::Device`].
+    pub fn bound_options(
+        flash: &dyn Device,
+        label_device: &dyn Device,
+    ) -> Result<Option<TierOptions>, TierError> {
+        let own = own_cache(flash, label_device)?;
+        let bound = own.filter(|(superblock, label)| superblock.cache == label.cache);
+        Ok(bound.map(|(superblock, _)| TierOptions::of(&superblock)))
+    }
 }
 
 /// The owner of the disk with this label goes on without its cache, which cannot be reached and is not
