@@ -84,7 +84,7 @@ fn resident() -> Result<u64, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let gib: u64 = arguments.next().ok_or("usage: memory GIB [POLICY]")?.parse()?;
-    let usual = VolumeConfig { mode: "write-back".to_owned(), ..VolumeConfig::usual() };
+    let usual = VolumeConfig::usual("write-back");
     let config = VolumeConfig { policy: arguments.next().unwrap_or(usual.policy.clone()), ..usual };
     let options = config.options_for(gib * GIB)?;
     let slots = u64::from(options.slots());

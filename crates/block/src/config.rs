@@ -110,8 +110,8 @@ fn usual_dirty_percent() -> u64 {
 }
 
 impl VolumeConfig {
-    /// The usual settings; paths are to be set.
-    pub fn usual() -> Self {
+    /// The usual settings in the mode of this name; paths are to be set.
+    pub fn usual(mode: &str) -> Self {
         Self {
             name: String::new(),
             disk: PathBuf::new(),
@@ -119,8 +119,8 @@ impl VolumeConfig {
             label: PathBuf::new(),
             socket: PathBuf::new(),
             cache: true,
-            mode: Mode::WriteThrough.name().to_owned(),
-            policy: Self::usual_policy(Mode::WriteThrough.name()).to_owned(),
+            mode: mode.to_owned(),
+            policy: Self::usual_policy(mode).to_owned(),
             page_bytes: 4096,
             slots: 0,
             sce_fragment_pages: 0,
@@ -468,7 +468,7 @@ mod tests {
             slots: 100_000 / 64 * 64,
             journal: VolumeConfig::usual_journal("da\"ta", Path::new("/a/label")),
             flash_writes_per_day: "0.5x".to_owned(),
-            ..VolumeConfig::usual()
+            ..VolumeConfig::usual("write-through")
         };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.toml");
@@ -476,7 +476,7 @@ mod tests {
         assert_eq!(VolumeConfig::read(&path).unwrap(), config);
         for (line, part) in [
             ("mode = \"write-trough\"", "write-through"),
-            ("mode = \"read-only\"", "log"),
+            ("mode = \"read-only\"", "write-through"),
             ("workers = 0", "1 to 256"),
             ("page_bytes = 5000", "8192"),
             ("dirty_percent_max = 0", "1 to 100"),

@@ -27,11 +27,10 @@ impl Made {
             flash: at("flash"),
             label: at("label"),
             socket: at("socket"),
-            mode: "write-back".to_owned(),
             direct_io: false,
             journal: at("journal"),
             journal_bytes: 16 << 20,
-            ..VolumeConfig::usual()
+            ..VolumeConfig::usual("write-back")
         };
         let config = create_volume(&config, false).unwrap();
         let (volume, _) = open_volume(&config).unwrap();

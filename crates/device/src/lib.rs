@@ -13,6 +13,7 @@ mod faulty;
 mod file;
 pub mod memory;
 pub mod model;
+mod parts;
 mod profile;
 mod proved;
 mod shared;
@@ -27,10 +28,11 @@ pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Moment, Survival};
 pub use file::{FileDevice, FileOptions};
 pub use memory::{BaseImage, ImageDevice, MemoryDevice};
 pub use model::ModelDevice;
+pub use parts::ReadPart;
 pub use profile::{Model, Profile, Scale, UnknownProfile};
 pub use proved::{write_copies, write_proved};
 pub use signature::{
     BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, FirstBlock, is_cut_off, put_over, signature,
 };
 pub use traits::{Counters, Device, Geometry, Io};
-pub use uring::{Ended, QueuedFile, ReadPart, ReadQueue, UringDevice};
+pub use uring::{Ended, QueuedFile, ReadQueue, UringDevice};

@@ -53,7 +53,7 @@ pub use entresol_format::losses::{Loss, Losses};
 pub use error::TierError;
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
 pub use forecast::Forecasts;
-pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};
+pub use fragments::{FragmentOptions, FragmentRead, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;

@@ -4,7 +4,9 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::MemoryDevice;
-use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, TierOptions, flash_bytes};
+use entresol_engine::{
+    DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, Mode, Reading, TierOptions, flash_bytes,
+};
 use entresol_format::PageFormat;
 use std::sync::Arc;
 use support::{PAGE, disk_bytes, simulate};
@@ -88,5 +90,48 @@ fn what_is_not_all_on_flash_is_not_begun() {
         let too_many = FlashTier::FLASH_READ_PAGES_MAX + 1;
         assert!(tier.begin_read(PageId(0), too_many).unwrap().is_none());
         assert!(tier.begin_read(PageId(0), 6).unwrap().is_some());
+    });
+}
+
+/// As the tests above, of fragments.
+#[test]
+fn fragments_are_looked_up_and_proved() {
+    simulate(1, || {
+        let usual = FragmentOptions::of_pages(64, PAGE as u32, PageFormat::Raw).with_fragments(8, 8);
+        let options = FragmentOptions { pace_permille: 1000, ..usual };
+        let flash = Arc::new(MemoryDevice::new("flash", options.flash_bytes()));
+        let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
+        DiskLayer::create(disk.clone(), PAGE as u32).unwrap().close().unwrap();
+        let tier = FragmentTier::open(flash, disk, options).unwrap();
+        let mut bytes = vec![0; PAGE];
+        let write = |page: u64, version: u8| tier.write_pages(PageId(page), &filled(page, version)).unwrap();
+        (0..8).for_each(|page| write(page, 1));
+        // Read often enough, the fragment is brought in.
+        while tier.begin_read(PageId(2), 4).is_none() {
+            (0..8)
+                .for_each(|page| _ = tier.read_pages(PageId(page), &mut bytes, Reading::Populates).unwrap());
+            entresol_runtime::sleep(std::time::Duration::from_millis(1));
+        }
+        let read = tier.begin_read(PageId(2), 4).expect("they are on flash");
+        assert_eq!(tier.parts(&read).len(), 1, "they lie side by side");
+        let mut buffer = vec![0; 4 * PAGE];
+        tier.read_now(&read, &mut buffer).unwrap();
+        let before = tier.metrics().flash_hits;
+        assert!(tier.end_read(&read, &buffer));
+        assert_eq!(tier.metrics().flash_hits, before + 4);
+        assert!(buffer == (2..6).flat_map(|page| filled(page, 1)).collect::<Vec<_>>());
+        write(3, 2);
+        // What was looked up before is the older version, and what is there now is not it.
+        assert!(!{
+            tier.read_now(&read, &mut buffer).unwrap();
+            tier.end_read(&read, &buffer)
+        });
+        assert_eq!(tier.metrics().flash_hits, before + 4);
+        let too_many = FragmentTier::FLASH_READ_PAGES_MAX + 1;
+        assert!(tier.begin_read(PageId(0), too_many).is_none());
+        assert!(tier.begin_read(PageId(6), 4).is_none(), "page 8 is on disk alone");
+        tier.forget(PageId(5), PageId(5));
+        assert!(tier.begin_read(PageId(2), 4).is_none());
+        tier.close().unwrap();
     });
 }

@@ -8,26 +8,40 @@ use crate::steer::UnderWay;
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
 use entresol_device::{DeviceError, QueuedFile, ReadPart};
-use entresol_engine::{FlashRead, FlashTier, Served};
+use entresol_engine::{FlashRead, FlashTier, FragmentRead, FragmentTier, Served};
 use std::sync::Arc;
+
+/// Most pages of a read.
+const PAGES_MAX: usize = FlashTier::FLASH_READ_PAGES_MAX;
+
+/// Pages that were looked up, in a cache of either kind.
+pub(crate) enum LookedUp {
+    Pages(Arc<FlashTier>, FlashRead),
+    Fragments(Arc<FragmentTier>, FragmentRead),
+}
 
 /// Whole pages that are being read from flash, by the caller.
 pub struct Ahead<'a> {
-    tier: Arc<FlashTier>,
-    read: FlashRead,
+    found: LookedUp,
     pages: u64,
     under_way: UnderWay<'a>,
 }
 
 impl Ahead<'_> {
     /// What is to be read, one part after the other.
-    pub fn parts(&self) -> ArrayVec<ReadPart, { FlashTier::FLASH_READ_PAGES_MAX }> {
-        self.tier.parts(&self.read)
+    pub fn parts(&self) -> ArrayVec<ReadPart, PAGES_MAX> {
+        match &self.found {
+            LookedUp::Pages(tier, read) => tier.parts(read),
+            LookedUp::Fragments(tier, read) => tier.parts(read),
+        }
     }
 
     /// Where from; `None`: only [`Ahead::read_now`] can.
     pub fn file(&self) -> Option<QueuedFile> {
-        self.tier.flash_file()
+        match &self.found {
+            LookedUp::Pages(tier, _) => tier.flash_file(),
+            LookedUp::Fragments(tier, _) => tier.flash_file(),
+        }
     }
 
     /// Reads it in the caller's thread. `data` has room for all.
@@ -35,7 +49,10 @@ impl Ahead<'_> {
     /// # Errors
     /// The device's.
     pub fn read_now(&self, data: &mut [u8]) -> Result<(), DeviceError> {
-        self.tier.read_now(&self.read, data)
+        match &self.found {
+            LookedUp::Pages(tier, read) => tier.read_now(read, data),
+            LookedUp::Fragments(tier, read) => tier.read_now(read, data),
+        }
     }
 }
 
@@ -48,22 +65,22 @@ impl Volume {
         let (first, pages) = (PageId(offset / self.page_bytes), length / self.page_bytes);
         let is_whole = (offset | length).is_multiple_of(self.page_bytes);
         let is_served = is_whole && self.cached_part(held.as_ref(), offset, length) == length;
-        if !is_served || pages > FlashTier::FLASH_READ_PAGES_MAX as u64 || self.steering.may_go_to_disk(pages)
-        {
+        if !is_served || pages > PAGES_MAX as u64 || self.steering.may_go_to_disk(pages) {
             return None;
         }
-        let tier = tier.clone().reads_ahead()?;
-        // What fails here fails again, where there is a reply for it.
-        let read = tier.begin_read(first, pages as usize).ok()??;
-        self.steering.tick_if_due(&*tier);
+        let found = tier.clone().begin_read(first, pages as usize)?;
+        self.steering.tick_if_due(&**tier);
         let under_way = self.steering.reads_flash();
-        Some(Ahead { tier, read, pages, under_way })
+        Some(Ahead { found, pages, under_way })
     }
 
     /// The caller has read what was begun. False: it has to be carried out anew, by [`Volume::carry_out`].
     pub fn end_read(&self, ahead: Ahead<'_>, data: &mut [u8]) -> bool {
-        let Ahead { tier, read, pages, under_way } = ahead;
-        let is_proved = tier.end_read(&read, data);
+        let Ahead { found, pages, under_way } = ahead;
+        let is_proved = match found {
+            LookedUp::Pages(tier, read) => tier.end_read(&read, data),
+            LookedUp::Fragments(tier, read) => tier.end_read(&read, data),
+        };
         if is_proved {
             self.steering.was_read(&Served { flash: pages, ..Served::default() }, &under_way);
         }

@@ -1,5 +1,6 @@
 //! The caches that a volume can have: pages under a policy, or SCE's fragments.
 
+use super::ahead::LookedUp;
 use entresol_core::{Cache as Kind, Mode, PageId};
 use entresol_device::Device;
 use entresol_engine::{
@@ -39,8 +40,8 @@ pub(crate) trait PageCache: Layer {
     fn set_write_worth(&self, permille: u32);
     /// See [`FlashTier::missing`].
     fn missing(&self) -> Option<MissingPages>;
-    /// The tier whose reads from flash the caller may carry out ([`FlashTier::begin_read`]), if it has them.
-    fn reads_ahead(self: Arc<Self>) -> Option<Arc<FlashTier>>;
+    /// See [`FlashTier::begin_read`].
+    fn begin_read(self: Arc<Self>, first: PageId, pages: usize) -> Option<LookedUp>;
     /// See [`FlashTier::notice`].
     fn notice(&self) -> Option<String>;
 }
@@ -88,8 +89,10 @@ impl PageCache for FlashTier {
     fn missing(&self) -> Option<MissingPages> {
         Self::missing(self)
     }
-    fn reads_ahead(self: Arc<Self>) -> Option<Arc<FlashTier>> {
-        Some(self)
+    fn begin_read(self: Arc<Self>, first: PageId, pages: usize) -> Option<LookedUp> {
+        // What fails here fails again, where there is a reply for it.
+        let read = Self::begin_read(&self, first, pages).ok()??;
+        Some(LookedUp::Pages(self, read))
     }
     fn notice(&self) -> Option<String> {
         Self::notice(self)
@@ -142,8 +145,9 @@ impl PageCache for FragmentTier {
     fn missing(&self) -> Option<MissingPages> {
         None
     }
-    fn reads_ahead(self: Arc<Self>) -> Option<Arc<FlashTier>> {
-        None
+    fn begin_read(self: Arc<Self>, first: PageId, pages: usize) -> Option<LookedUp> {
+        let read = Self::begin_read(&self, first, pages)?;
+        Some(LookedUp::Fragments(self, read))
     }
     fn notice(&self) -> Option<String> {
         Self::notice(self)

@@ -61,11 +61,11 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
         journal: VolumeConfig::usual_journal(name, &label),
         flash_writes_per_day: args.flash_writes_per_day.clone(),
         label,
-        mode: args.mode.clone(),
-        policy: args.policy.clone().unwrap_or_else(|| VolumeConfig::usual_policy(&args.mode).to_owned()),
         page_bytes: args.page_bytes,
-        ..VolumeConfig::usual()
+        ..VolumeConfig::usual(&args.mode)
     };
+    let policy = args.policy.clone().unwrap_or(config.policy);
+    let config = VolumeConfig { policy, ..config };
     // Everything that can be refused is refused before anything is made.
     config.steer_options().map_err(|error| Failure::input(error.to_string()))?;
     config.to_toml().map_err(|error| Failure::input(error.to_string()))?;

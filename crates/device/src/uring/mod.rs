@@ -9,7 +9,7 @@
 
 mod queue;
 
-pub use queue::{Ended, QueuedFile, ReadPart, ReadQueue};
+pub use queue::{Ended, QueuedFile, ReadQueue};
 
 use crate::file::{FileOptions, OpenFile};
 use crate::{Counters, Device, DeviceError, Geometry, Io, bounce};

@@ -9,7 +9,7 @@
 use super::{is_temporary, is_to_be_repeated};
 use crate::busy::Busy;
 use crate::file::OpenFile;
-use crate::{AlignedBuffer, DeviceError, Io};
+use crate::{AlignedBuffer, DeviceError, Io, ReadPart};
 use arrayvec::ArrayVec;
 use io_uring::{IoUring, opcode, types};
 use rustix::event::PollFlags;
@@ -36,15 +36,6 @@ impl QueuedFile {
     pub fn is_direct(&self) -> bool {
         self.0.is_direct
     }
-}
-
-/// A part of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadPart {
-    /// Where it is in the file, in bytes.
-    pub offset: u64,
-    /// Its length in bytes. It goes to the buffer after the parts before it.
-    pub length: usize,
 }
 
 /// A read that has ended.

@@ -7,6 +7,7 @@
 //! | `shared` | the state that all tasks share, and the core's latch |
 //! | `fetch` | reading, from flash or disk |
 //! | `write` | staging → disk, and flash if the page's fragment is mapped |
+//! | `ahead` | look-ups of pages that the caller reads from flash |
 //! | `runs` | reads and writes of adjacent pages, for a caller without memory of its own for pages |
 //! | `populate` | disk → flash, in the background |
 //! | `versions` | the expected stamps of pages |
@@ -18,6 +19,7 @@
 //!   its writes-through are as expected.
 //! - The latch is never held across an I/O or a wait.
 
+mod ahead;
 mod fetch;
 mod open;
 mod options;
@@ -39,6 +41,7 @@ use entresol_runtime::{JoinHandle, spawn};
 use shared::Shared;
 use std::sync::{Arc, Weak};
 
+pub use ahead::FragmentRead;
 pub use options::FragmentOptions;
 pub use points::POINTS;
 

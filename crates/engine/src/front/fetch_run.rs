@@ -7,7 +7,7 @@ use super::Front;
 use crate::TierError;
 use arrayvec::ArrayVec;
 use entresol_core::{Generation, Lookup, PageId, SlotId};
-use entresol_device::{Io, ReadPart};
+use entresol_device::ReadPart;
 use entresol_shm::Gone;
 
 /// Most pages of a run that is fetched.
@@ -81,15 +81,8 @@ impl Front {
 
     /// What is to be read for a run: pages that lie side by side at once.
     pub(crate) fn parts<const N: usize>(&self, run: &Run<N>) -> ArrayVec<ReadPart, N> {
-        let mut parts: ArrayVec<ReadPart, N> = ArrayVec::new();
-        for (slot, ..) in &run.places {
-            let offset = self.layout.slot_offset(*slot);
-            match parts.last_mut() {
-                Some(last) if last.offset + last.length as u64 == offset => last.length += self.page_bytes(),
-                _ => parts.push(ReadPart { offset, length: self.page_bytes() }),
-            }
-        }
-        parts
+        let offsets = run.places.iter().map(|(slot, ..)| self.layout.slot_offset(*slot));
+        ReadPart::of_pieces(offsets, self.page_bytes())
     }
 
     /// Reads a run.
@@ -98,14 +91,7 @@ impl Front {
         run: &Run<N>,
         bytes: &mut [u8],
     ) -> Result<(), entresol_device::DeviceError> {
-        let mut ios: ArrayVec<Io<'_>, N> = ArrayVec::new();
-        let mut rest = bytes;
-        for ReadPart { offset, length } in self.parts(run) {
-            let (buffer, later) = rest.split_at_mut(length);
-            ios.push(Io::Read { offset, buffer });
-            rest = later;
-        }
-        self.flash.run(&mut ios)
+        ReadPart::read(&self.parts(run), &*self.flash, bytes)
     }
 
     /// How many pages of a run, from the first one on, were read and are proved. They can be

@@ -1,0 +1,72 @@
+//! Reads that the caller carries out: it looks pages up, reads the flash by its own means, many reads at
+//! once, and has the pages proved.
+//!
+//! Invariant: as [`FragmentTier::read_pages`] at the time of the look-up. A page that was overwritten on
+//! flash meanwhile is not proved.
+
+use super::FragmentTier;
+use super::versions::StampedCopy;
+use arrayvec::ArrayVec;
+use entresol_core::PageId;
+use entresol_device::{DeviceError, QueuedFile, ReadPart};
+
+impl FragmentTier {
+    /// Most pages of a [`FragmentRead`].
+    pub const FLASH_READ_PAGES_MAX: usize = 16;
+}
+
+/// Adjacent pages on flash that were looked up, and are to be read.
+pub struct FragmentRead {
+    first: PageId,
+    copies: ArrayVec<StampedCopy, { FragmentTier::FLASH_READ_PAGES_MAX }>,
+}
+
+impl FragmentTier {
+    /// The file of the flash device, if there is one.
+    pub fn flash_file(&self) -> Option<QueuedFile> {
+        self.shared.flash.queued()
+    }
+
+    /// Looks up `pages` pages from `first` on, which count as fetched. `None`: some are not on flash, or
+    /// there are too many.
+    pub fn begin_read(&self, first: PageId, pages: usize) -> Option<FragmentRead> {
+        let ids = (first.0..).map(PageId).take(pages);
+        let shared = &self.shared;
+        let is_possible = pages <= Self::FLASH_READ_PAGES_MAX && shared.is_running();
+        if !is_possible || !ids.clone().all(|id| shared.has_place(id)) {
+            return None;
+        }
+        let copies = shared.step(|state| {
+            // A page that is missing counts when it is read from disk.
+            let are_there = ids.clone().all(|id| state.peek(id).is_some());
+            if are_there { ids.map(|id| state.fetch(id)).collect() } else { None }
+        })?;
+        Some(FragmentRead { first, copies })
+    }
+
+    /// What the caller has to read, one part after the other, into memory for all pages.
+    pub fn parts(&self, read: &FragmentRead) -> ArrayVec<ReadPart, { Self::FLASH_READ_PAGES_MAX }> {
+        let offsets = read.copies.iter().map(|copy| self.shared.offset(copy.slot));
+        ReadPart::of_pieces(offsets, self.shared.options.page_bytes as usize)
+    }
+
+    /// Reads at once what was looked up.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn read_now(&self, read: &FragmentRead, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        ReadPart::read(&self.parts(read), &*self.shared.flash, buffer)
+    }
+
+    /// Proves what was read. False: read the pages by [`FragmentTier::read_pages`]; they have moved
+    /// meanwhile, or are damaged.
+    pub fn end_read(&self, read: &FragmentRead, buffer: &[u8]) -> bool {
+        let pages = buffer.chunks_exact(self.shared.options.page_bytes as usize);
+        let mut proved = (read.first.0..).map(PageId).zip(&read.copies).zip(pages);
+        let is_proved = proved.all(|((id, copy), bytes)| self.shared.is_proved(id, *copy, bytes));
+        if is_proved {
+            self.shared.behind.tallies.flash_hits.add(read.copies.len());
+        }
+        is_proved
+    }
+}
