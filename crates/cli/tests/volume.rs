@@ -210,6 +210,47 @@ fn a_policy_is_changed_without_a_server() {
     refused(&["volume", "set", &config, "policy", "sce"], &["cache = true"]);
 }
 
+/// A changed configuration has the owner, permissions and links of before, and the slots of the cache.
+#[test]
+fn a_configuration_is_changed_where_it_is() {
+    let folder = volume_under("write-through", Some("lru"));
+    let (config, link) = (folder.at("data.toml"), folder.at("link.toml"));
+    let mode = |path: &str| std::fs::metadata(folder.path(path)).unwrap().permissions().mode() & 0o777;
+    std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink("data.toml", &link).unwrap();
+    let slots = || {
+        let text = std::fs::read_to_string(&config).unwrap();
+        text.lines().find(|line| line.starts_with("slots = ")).unwrap().to_owned()
+    };
+    let made = slots();
+    let server = Served::start(&folder, &[]);
+    let text = std::fs::read_to_string(&config).unwrap();
+    folder.file("data.toml", text.replace(&made, "slots = 1280"));
+    done(&["volume", "set", &link, "policy", "fifo"]);
+    assert_eq!(slots(), made, "the server's cache has not changed its size");
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(mode("data.toml"), 0o640);
+    // All of them are in the file in the end.
+    let options = [
+        ("policy", "face", "policy = \"face\""),
+        ("hits-to-disk", "false", "hits_to_disk = false"),
+        ("dirty-percent-max", "70", "dirty_percent_max = 70"),
+        ("sequential-bypass-bytes", "4096", "sequential_bypass_bytes = 4096"),
+    ];
+    thread::scope(|scope| {
+        for (name, value, _) in options {
+            let config = &config;
+            scope.spawn(move || done(&["volume", "set", config, name, value]));
+        }
+    });
+    let text = std::fs::read_to_string(&config).unwrap();
+    for (_, _, line) in options {
+        assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+    }
+    server.stop();
+    Served::start(&folder, &[]).stop();
+}
+
 #[test]
 fn one_process_serves_several_volumes() {
     let folders = [volume("write-back"), volume("write-through")];

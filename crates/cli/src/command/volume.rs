@@ -10,7 +10,9 @@ use entresol_block::{
     inspect_volume, open_volume, remove_journal,
 };
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -202,28 +204,36 @@ fn watch(args: &VolumeArgs, every: Duration) -> Result<(), Failure> {
 
 /// Changes an option in a running server, and in the configuration.
 fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
-    let before = read(&args.config)?;
+    let unwritable =
+        |error| Failure::input(format!("{}: cannot be written ({error})", args.config.display()));
+    // A link stays, and so does the owner of the file.
+    let path = &std::fs::canonicalize(&args.config).unwrap_or_else(|_| args.config.clone());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Two that change options at once would each write what the other has not changed.
+    let one_at_a_time = File::open(folder).map_err(unwritable)?;
+    one_at_a_time.lock().map_err(unwritable)?;
+    let before = read(path)?;
     let mut config = before.clone();
     config.set(name, value).map_err(|error| Failure::input(error.to_string()))?;
-    let request = match name {
-        "mode" | "policy" => ControlRequest::SetCache(Box::new(config.clone())),
-        _ => ControlRequest::Steer {
+    let is_of_cache = matches!(name, "mode" | "policy");
+    let request = match is_of_cache {
+        true => ControlRequest::SetCache(Box::new(config.clone())),
+        false => ControlRequest::Steer {
             sequential_bypass_bytes: config.sequential_bypass_bytes,
             hits_to_disk: config.hits_to_disk,
             flash_writes_per_day: config.flash_writes_per_day.clone(),
             dirty_percent_max: config.dirty_percent_max,
         },
     };
-    let path = &args.config;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)
-        .map_err(|error| Failure::input(format!("{}: cannot be written ({error})", path.display())))?;
     // Before anything changes: there is room for it.
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(unwritable)?;
+    keep_owner(file.as_file(), path).map_err(unwritable)?;
     write(&mut file, &config, path)?;
     let asked = asked(args, &before, request)?;
     let now = if asked.is_some() { "now" } else { "when it is served next" };
     match asked {
-        Some(status) if config.policy != before.policy => config.slots = status.slots as u32,
+        // Of the cache that it has now.
+        Some(status) if is_of_cache && status.policy.is_some() => config.slots = status.slots as u32,
         None if config.policy != before.policy && config.cache => {
             config = change_policy(&before, &config).map_err(opening)?;
         }
@@ -236,6 +246,15 @@ fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
         false => String::new(),
     };
     output::print(&format!("the {name} is {value} {now}{also}\n"))
+}
+
+/// Gives a file that will be at `path` the owner and the permissions of the one that is there.
+fn keep_owner(file: &File, path: &Path) -> std::io::Result<()> {
+    let (old, new) = (path.metadata()?, file.metadata()?);
+    if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+        fchown(file, Some(old.uid()), Some(old.gid()))?;
+    }
+    file.set_permissions(old.permissions())
 }
 
 /// Writes the configuration that is going to be at `path` to `file`.
