@@ -78,7 +78,9 @@ fn is_zero(bytes: &[u8]) -> bool {
 
 /// Whether each sector of `found` is of a version that may be there.
 pub(super) fn is_torn_of(cache: Cache, page: u64, found: &[u8], known: Known) -> bool {
-    if known.newest == known.least {
+    // A trim is not whole pages: the disk may have made zeros of some sectors when power failed.
+    let is_trimmed = known.trimmed > 0 && known.trimmed >= known.least;
+    if known.newest == known.least && !is_trimmed {
         return false;
     }
     known.least == 0
@@ -291,5 +293,25 @@ impl Oracle {
             known.since_forgotten &= then.forgotten;
         }
         self.lives.flushes += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CACHES;
+    use super::*;
+
+    #[test]
+    fn a_trim_that_was_cut_off_leaves_zeros_in_some_sectors() {
+        let cache = CACHES.into_iter().find(|cache| cache.page_format == PageFormat::Raw).unwrap();
+        let durable = Known { newest: 9, least: 9, ..Known::default() };
+        let trimmed = Known { trimmed: 9, ..durable };
+        let mut found = bytes(cache, 3, 9);
+        found[2 * SECTOR_BYTES..][..SECTOR_BYTES].fill(0);
+        assert!(is_torn_of(cache, 3, &found, trimmed));
+        assert!(!is_torn_of(cache, 3, &found, durable), "nobody has trimmed it");
+        assert!(!is_torn_of(cache, 3, &found, Known { trimmed: 8, ..durable }), "it was written since");
+        found[..SECTOR_BYTES].copy_from_slice(&bytes(cache, 3, 8)[..SECTOR_BYTES]);
+        assert!(!is_torn_of(cache, 3, &found, trimmed), "an older version");
     }
 }
