@@ -62,7 +62,7 @@ echo "random reads a second from a volume whose pages are all in the cache, from
 load_now
 for direct in false true; do
     start $direct
-    for bytes in 4096 8192; do for depth in 1 32; do for jobs in 1 4; do
+    for bytes in 4096 8192; do for depth in ${DEPTHS:-1 32}; do for jobs in ${JOBS:-1 4}; do
         rows=''
         for round in 1 2 3; do
             rows="$rows $(reads $ours "$socket" data $bytes $depth $jobs)"

@@ -242,6 +242,37 @@ fn mode_and_policy_are_changed_under_clients() {
     }
 }
 
+/// A server that is killed after a trim leaves one answer, whoever gives it: flash, or the disk.
+#[test]
+fn a_kill_after_a_trim_leaves_one_answer() {
+    for (cache, seed) in CACHES.into_iter().zip(600..) {
+        simulate(seed, || {
+            let parts = Parts::new(cache);
+            let volume = parts.create();
+            volume.pass_trims(true);
+            // Past the sectors of the disk's fingerprint, most of which are at the beginning.
+            let first = 60 * 4096;
+            volume.write(first, &[7; 8 * 4096], true).unwrap();
+            // Read from disk, so that they are in the cache and not newer.
+            volume.drain().unwrap();
+            let mut page = [0; 8 * 4096];
+            for _ in 0..20 {
+                volume.read(first, &mut page).unwrap();
+                volume.flush().unwrap();
+            }
+            let cached = (0..8).filter(|page| volume.is_cached(first + page * 4096, 4096)).count();
+            assert!(cached == 8 || cache.1 == Mode::WriteAround, "{cache:?}: {cached} pages are cached");
+            volume.trim(first, 8 * 4096).unwrap();
+            drop(volume);
+            let volume = parts.open();
+            let (mut found, mut on_disk) = ([1; 8 * 4096], [2; 8 * 4096]);
+            volume.read_of_stream(first, &mut on_disk, true).unwrap();
+            volume.read(first, &mut found).unwrap();
+            assert!(found == on_disk, "{cache:?}: {} by the cache, {} by the disk", found[0], on_disk[0]);
+        });
+    }
+}
+
 /// A sector that the disk cannot read is an error of requests that need it, and can be written again.
 #[test]
 fn an_unreadable_sector_harms_its_requests_only() {
