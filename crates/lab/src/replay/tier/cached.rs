@@ -256,6 +256,7 @@ impl<'t> Cached<'t> {
                 return;
             }
             self.metrics.pulled += 1;
+            self.beside.evict(self.id(victim.page), self.mode, victim);
         }
     }
 
