@@ -221,7 +221,7 @@ impl VolumeConfig {
             "mode" => {
                 let is_usual = self.policy == Self::usual_policy(&self.mode);
                 self.mode = value.to_owned();
-                // Who has chosen no policy need not know that it does not have this mode.
+                // Its owner has not chosen this policy: it may change with the mode.
                 if is_usual && !self.policy_has_mode() {
                     self.policy = Self::usual_policy(value).to_owned();
                 }

@@ -159,9 +159,8 @@ fn bound(config: &VolumeConfig) -> Result<(Option<TierOptions>, bool), OpenError
 fn release_other(config: &VolumeConfig, wanted: &CacheOptions) -> Result<Vec<String>, OpenError> {
     // What cannot be read is told by the open that follows.
     let Ok((Some(found), false)) = bound(config) else { return Ok(Vec::new()) };
-    let places = |options: &TierOptions| (options.policy.placement(), options.policy.directory());
     let (is_same, bytes) = match wanted {
-        CacheOptions::Pages(wanted) => (places(wanted) == places(&found), flash_bytes(wanted)),
+        CacheOptions::Pages(wanted) => (wanted.policy.finds_pages_of(found.policy), flash_bytes(wanted)),
         CacheOptions::Fragments(wanted) => (false, wanted.flash_bytes()),
     };
     let fits = bytes <= open("flash", &config.flash, config.direct_io)?.geometry().capacity_bytes;

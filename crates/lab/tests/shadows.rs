@@ -53,7 +53,7 @@ fn config(trace: &Trace, policy: PolicyKind, flash_pages: u32, shadows: bool) ->
 }
 
 #[test]
-#[ignore = "takes five minutes"]
+#[ignore = "takes five minutes: cargo test --release -p entresol-lab --test shadows -- --ignored"]
 fn shadows_say_what_other_caches_come_to() {
     let trace = trace();
     let kinds = [PolicyKind::FaceGsc, PolicyKind::Reuse, PolicyKind::Lc];

@@ -30,7 +30,7 @@ const MARGIN: f64 = 0.8;
 const SILENT_MAX: u32 = 4;
 /// So many reads are as much as all that was known before.
 const TELLING: f64 = 4.0;
-/// A tick counts so much at most, however many reads it has: a device that stops in it tells little.
+/// A tick counts so much at most, however many reads it has: the device may have stood still in it.
 const TELLS_MAX: f64 = 0.7;
 /// How much a tick counts in how long reads took: they follow in a second.
 const TOOK_FOLLOWS: f64 = 0.25;

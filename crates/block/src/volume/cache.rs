@@ -221,12 +221,11 @@ impl CacheOptions {
     /// Whether a cache with these options, opened where one with the options `old` was closed, finds its
     /// pages.
     pub fn keeps_pages_of(&self, old: &Self) -> bool {
-        let shape = |options: &TierOptions| {
-            let TierOptions { policy, page_bytes, page_format, slots, .. } = *options;
-            (policy.placement(), policy.directory(), page_bytes, page_format, slots)
-        };
+        let sizes = |options: &TierOptions| (options.page_bytes, options.page_format, options.slots);
         match (self, old) {
-            (Self::Pages(new), Self::Pages(old)) => shape(new) == shape(old),
+            (Self::Pages(new), Self::Pages(old)) => {
+                new.policy.finds_pages_of(old.policy) && sizes(new) == sizes(old)
+            }
             (Self::Fragments(_), _) | (_, Self::Fragments(_)) => false,
         }
     }

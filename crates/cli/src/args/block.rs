@@ -35,7 +35,8 @@ pub enum Volume {
     ///
     /// Another mode or policy: requests wait while the cache is closed and opened again. From one log policy
     /// to another it keeps its pages; else every page that is newer than disk is copied there, and it is
-    /// empty. A mode that the usual policy of the old one does not have brings its own usual policy.
+    /// empty. If the policy is the usual one of the old mode and lacks the new mode, that mode's usual policy
+    /// takes its place.
     Set {
         /// The volume
         #[command(flatten)]

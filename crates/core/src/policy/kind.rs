@@ -125,6 +125,12 @@ impl PolicyKind {
         self.facts().directory
     }
 
+    /// Whether a cache that is opened under this policy finds the pages of one that was closed under `other`:
+    /// both place them alike, and leave the same part of the directory on flash.
+    pub fn finds_pages_of(self, other: Self) -> bool {
+        self.placement() == other.placement() && self.directory() == other.directory()
+    }
+
     /// Evicted pages that a cache of `slots` slots remembers by default.
     pub const fn history(self, slots: u32) -> u32 {
         if self.facts().remembers { slots } else { 0 }

@@ -14,7 +14,7 @@
 use crate::disk::binding::foreign;
 use crate::superblock::needed_elsewhere;
 use crate::{TierError, TierOptions, points};
-use entresol_core::{Mode, Placement, PolicyKind};
+use entresol_core::{Mode, Placement};
 use entresol_format::label::Label;
 use entresol_format::superblock::Superblock;
 
@@ -163,9 +163,9 @@ impl OpenPlan {
         if dirty > 0 && superblock.mode == Mode::WriteBack {
             points::OPEN_FOREIGN_DIRTY.reach();
             return Err(TierError::Refused(format!(
-                "{why}, and it holds {dirty} pages newer than the disk or copy of the disk that it was opened with last; open it with \
-                 that one and detach it (`entresol detach FLASH DISK`), or wipe the flash device if these pages are not wanted \
-                 any more, as after its failure, when the disk was made whole without it"
+                "{why}, and it holds {dirty} pages newer than the disk that it was used with last; open it with that disk, or that copy \
+                 of the disk, and detach it (`entresol detach FLASH DISK`); or wipe the flash device if these pages are not \
+                 wanted any more"
             )));
         }
         points::OPEN_FOREIGN_EMPTIED.reach();
@@ -190,8 +190,7 @@ fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), Tie
             )));
         }
     }
-    let shape = |policy: PolicyKind| (policy.placement(), policy.directory());
-    if shape(superblock.policy) != shape(options.policy) {
+    if !options.policy.finds_pages_of(superblock.policy) {
         return Err(TierError::Refused(format!(
             "cache {} on the flash device was made for policy {}, which places pages differently from {}; detach it \
              (`entresol detach FLASH DISK`) and create a new one",
@@ -208,7 +207,7 @@ mod tests {
     use super::*;
     use crate::disk::binding::new_label;
     use crate::superblock::empty_superblock;
-    use entresol_core::Position;
+    use entresol_core::{PolicyKind, Position};
     use entresol_format::Uuid;
     use expect_test::expect;
     use std::fmt::Write;
