@@ -1,104 +1,23 @@
 //! A volume in simulation, against an array of bytes: several tasks read, write, trim, zero and flush ranges
 //! that overlap in pages, at sectors of their own and at shared ones.
 
+#[path = "support/parts.rs"]
+mod parts;
 mod support;
 
-use entresol_block::{CacheOptions, SECTOR_BYTES, Volume, VolumeError};
+use entresol_block::{SECTOR_BYTES, Volume, VolumeError};
 use entresol_core::{Cache, Mode, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
-use entresol_engine::{FragmentOptions, TierError, TierOptions, flash_bytes};
+use entresol_engine::{TierError, TierOptions};
 use entresol_format::PageFormat;
-use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_runtime::rng::Rng;
-use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::spawn;
+use parts::{BYTES, CACHES, PAGES, Parts, SECTOR, options, owners_bytes, simulate};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Delayed, SLOW_MICROS};
+use support::SLOW_MICROS;
 
-/// Whole pages of the disk; three sectors follow.
-const PAGES: u64 = 150;
-const BYTES: u64 = PAGES * 4096 + 3 * SECTOR_BYTES;
 const TASKS: u64 = 4;
-const SECTOR: usize = SECTOR_BYTES as usize;
-
-const CACHES: [(Cache, Mode); 7] = [
-    (Cache::Policy(PolicyKind::FaceGsc), Mode::WriteBack),
-    (Cache::Policy(PolicyKind::FaceGsc), Mode::WriteThrough),
-    (Cache::Policy(PolicyKind::Face), Mode::WriteBack),
-    (Cache::Policy(PolicyKind::FaceGr), Mode::WriteThrough),
-    (Cache::Policy(PolicyKind::Lru), Mode::WriteThrough),
-    (Cache::Policy(PolicyKind::Flashcache), Mode::WriteAround),
-    (Cache::Fragments, Mode::WriteThrough),
-];
-
-fn options((cache, mode): (Cache, Mode)) -> CacheOptions {
-    let page_format = PageFormat::Raw;
-    let Cache::Policy(policy) = cache else {
-        let usual = FragmentOptions::of_pages(80, 4096, page_format).with_fragments(8, 10);
-        return FragmentOptions { workers: 2, pace_permille: 1000, ..usual }.into();
-    };
-    let options = TierOptions {
-        page_format,
-        mode,
-        group_pages: 4,
-        staging_groups: 4,
-        segment_entries: 16,
-        slots: 80,
-        write_workers: 2,
-        background_workers: 3,
-        ..TierOptions::new(policy, 80)
-    };
-    options.into()
-}
-
-struct Parts {
-    disk: Arc<MemoryDevice>,
-    label: Arc<MemoryDevice>,
-    flash: Arc<MemoryDevice>,
-    options: CacheOptions,
-}
-
-impl Parts {
-    fn new(cache: (Cache, Mode)) -> Self {
-        let bytes = |cache| match &options(cache) {
-            CacheOptions::Pages(options) => flash_bytes(options),
-            CacheOptions::Fragments(options) => options.flash_bytes(),
-        };
-        // Room for each of them.
-        let flash_bytes = CACHES.into_iter().map(bytes).max().unwrap();
-        let options = options(cache);
-        let disk = Arc::new(MemoryDevice::new("disk", BYTES));
-        disk.write(0, &owners_bytes()).unwrap();
-        let label = Arc::new(MemoryDevice::new("label", LABEL_FILE_BYTES));
-        let flash = Arc::new(MemoryDevice::new("flash", flash_bytes));
-        Self { disk, label, flash, options }
-    }
-
-    fn create(&self) -> Volume {
-        let [disk, label, flash] = self.devices();
-        Volume::create(disk, label, flash, self.options.clone()).unwrap()
-    }
-
-    fn open(&self) -> Volume {
-        let [disk, label, flash] = self.devices();
-        Volume::open(disk, label, flash, self.options.clone()).unwrap().0
-    }
-
-    fn devices(&self) -> [Arc<dyn Device>; 3] {
-        let flash_bytes = self.flash.geometry().capacity_bytes;
-        [(&self.disk, BYTES), (&self.label, LABEL_FILE_BYTES), (&self.flash, flash_bytes)]
-            .map(|(device, bytes)| Arc::new(Delayed(device.clone(), bytes)) as Arc<dyn Device>)
-    }
-}
-
-fn owners_bytes() -> Vec<u8> {
-    (0..BYTES as usize).map(|at| (at / 97) as u8 ^ 0x5a).collect()
-}
-
-fn simulate(seed: u64, main: impl FnOnce() + Send) {
-    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() }).run(main).unwrap();
-}
 
 /// What each sector may be: a byte that fills it. Each task has every `TASKS`th sector, so all of them write
 /// to the same pages.
@@ -238,37 +157,6 @@ fn mode_and_policy_are_changed_under_clients() {
             volume.detach().unwrap();
             expect(&volume, &model.lock().unwrap(), "detached");
             assert!(volume.set_cache(options(cache)).is_err(), "the disk alone serves");
-        });
-    }
-}
-
-/// A server that is killed after a trim leaves one answer, whoever gives it: flash, or the disk.
-#[test]
-fn a_kill_after_a_trim_leaves_one_answer() {
-    for (cache, seed) in CACHES.into_iter().zip(600..) {
-        simulate(seed, || {
-            let parts = Parts::new(cache);
-            let volume = parts.create();
-            volume.pass_trims(true);
-            // Past the sectors of the disk's fingerprint, most of which are at the beginning.
-            let first = 60 * 4096;
-            volume.write(first, &[7; 8 * 4096], true).unwrap();
-            // Read from disk, so that they are in the cache and not newer.
-            volume.drain().unwrap();
-            let mut page = [0; 8 * 4096];
-            for _ in 0..20 {
-                volume.read(first, &mut page).unwrap();
-                volume.flush().unwrap();
-            }
-            let cached = (0..8).filter(|page| volume.is_cached(first + page * 4096, 4096)).count();
-            assert!(cached == 8 || cache.1 == Mode::WriteAround, "{cache:?}: {cached} pages are cached");
-            volume.trim(first, 8 * 4096).unwrap();
-            drop(volume);
-            let volume = parts.open();
-            let (mut found, mut on_disk) = ([1; 8 * 4096], [2; 8 * 4096]);
-            volume.read_of_stream(first, &mut on_disk, true).unwrap();
-            volume.read(first, &mut found).unwrap();
-            assert!(found == on_disk, "{cache:?}: {} by the cache, {} by the disk", found[0], on_disk[0]);
         });
     }
 }

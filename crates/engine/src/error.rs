@@ -5,6 +5,10 @@ use entresol_device::DeviceError;
 use entresol_shm::{Gone, SegmentError};
 use thiserror::Error;
 
+/// How the owner takes a cache off its disk, in refusals.
+pub(crate) const HOW_TO_DETACH: &str =
+    "`entresol detach FLASH DISK`; of a volume, `entresol volume detach` with its configuration";
+
 /// An error of a layer.
 #[derive(Clone, Debug, Error)]
 pub enum TierError {

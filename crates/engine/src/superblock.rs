@@ -2,7 +2,7 @@
 //! here knows an open tier.
 
 use crate::buffer::{self, AlignedBuffer};
-use crate::error::flash_error;
+use crate::error::{HOW_TO_DETACH, flash_error};
 use crate::{TierError, TierOptions, points, unreadable};
 use entresol_core::{Position, mutant};
 use entresol_device::{Device, put_over, write_copies, write_proved};
@@ -75,7 +75,7 @@ pub(crate) fn needed_elsewhere(old: &Superblock, disk: entresol_format::Uuid) ->
     (old.disk != disk && old.is_needed()).then(|| {
         TierError::Refused(format!(
             "the flash device holds cache {} of another disk, {}, which may have pages newer than that disk; detach it \
-             there (`entresol detach FLASH DISK`), or wipe the flash device if that database is not wanted any more",
+             there ({HOW_TO_DETACH}), or wipe the flash device if that database is not wanted any more",
             old.cache, old.disk
         ))
     })

@@ -77,7 +77,10 @@ impl Device for Watched {
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
-        self.inner.discard(offset, length)
+        self.pace.wait(self.factor);
+        let result = self.inner.discard(offset, length);
+        self.pace.wait(self.factor);
+        result
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {

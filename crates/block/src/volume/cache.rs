@@ -22,6 +22,10 @@ pub(crate) trait PageCache: Layer {
     fn flush(&self) -> Result<(), TierError>;
     /// See [`FlashTier::forget`].
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError>;
+    /// See [`FlashTier::forget_durably`].
+    fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError>;
+    /// See [`FlashTier::keep_out`].
+    fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError>;
     /// See [`FlashTier::detach`].
     fn detach(&self) -> Result<(), TierError>;
     /// See [`FlashTier::cached_among`].
@@ -61,6 +65,12 @@ impl PageCache for FlashTier {
     }
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         Self::forget(self, first, last)
+    }
+    fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        Self::forget_durably(self, first, last)
+    }
+    fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError> {
+        Self::keep_out(self, first, last, work)
     }
     fn detach(&self) -> Result<(), TierError> {
         Self::detach(self)
@@ -119,6 +129,14 @@ impl PageCache for FragmentTier {
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         Self::forget(self, first, last);
         Ok(0)
+    }
+    /// A crash finds nothing in this cache.
+    fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        PageCache::forget(self, first, last)
+    }
+    fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError> {
+        Self::keep_out(self, first, last, work);
+        Ok(())
     }
     fn detach(&self) -> Result<(), TierError> {
         self.close()

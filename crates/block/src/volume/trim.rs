@@ -4,8 +4,9 @@
 //!
 //! - A copy leaves the cache only when the disk durably has an equal one: in write-through mode it may not
 //!   have it yet, and a power failure may tear it there.
-//! - The disk is told only when the copy has left the cache durably. Otherwise a kill between leaves two
-//!   answers, zeros from the disk and the copy from flash, and reads may be sent to either.
+//! - The disk is told only when the copy has left the cache durably, and no read brings one back meanwhile,
+//!   nor a read that met the disk before. Otherwise there are two answers, zeros from the disk and the copy
+//!   from flash, and reads may be sent to either.
 //! - A page that is newer in the cache stays, and its place on disk is left alone: without it, older bytes of
 //!   the disk would come to light.
 //! - The others are passed to the disk, if its owner lets that be and it can take them: it makes zeros
@@ -47,32 +48,24 @@ impl Volume {
 
     fn trim_pages(&self, tier: &dyn PageCache, pages: Range<u64>) -> Result<(), VolumeError> {
         let _held = self.ranges.hold(pages.clone());
+        let mut trimmed = Ok(());
+        let (first, last) = (PageId(pages.start), PageId(pages.end - 1));
+        tier.keep_out(first, last, &mut || trimmed = self.trim_held(tier, &pages))?;
+        trimmed
+    }
+
+    fn trim_held(&self, tier: &dyn PageCache, pages: &Range<u64>) -> Result<(), VolumeError> {
         let cached = tier.cached_among(PageId(pages.start), PageId(pages.end - 1))?;
         let has_clean = cached.iter().any(|(_, dirty)| !dirty);
         if has_clean && !mutant!("trim-before-disk-is-durable") {
             tier.flush()?;
         }
         let stays = |dirty: bool| dirty && !mutant!("trim-drops-dirty-pages");
-        let gaps = || gaps(&pages, cached.iter().filter(|(_, dirty)| stays(*dirty)).map(|(page, _)| page.0));
-        let forget = |gap: &Range<u64>| -> Result<(), VolumeError> {
-            let (first, last) = (PageId(gap.start), PageId(gap.end - 1));
-            let at = cached.partition_point(|(page, _)| *page < first);
-            if cached.get(at).is_some_and(|(page, _)| *page <= last) {
-                tier.forget(first, last)?;
-            }
-            Ok(())
-        };
-        // What is in slots or fragments is not found after a kill.
-        if has_clean && tier.is_log() {
-            gaps().try_for_each(|gap| forget(&gap))?;
-            tier.flush()?;
-        }
+        let gaps = || gaps(pages, cached.iter().filter(|(_, dirty)| stays(*dirty)).map(|(page, _)| page.0));
         for gap in gaps() {
-            self.pass_trim(gap.start * self.page_bytes..gap.end * self.page_bytes)?;
-            // A read that has met the disk before may bring what was there, until this is done.
-            forget(&gap)?;
+            tier.forget_durably(PageId(gap.start), PageId(gap.end - 1))?;
         }
-        Ok(())
+        gaps().try_for_each(|gap| self.pass_trim(gap.start * self.page_bytes..gap.end * self.page_bytes))
     }
 
     /// These bytes to the disk, as far as they are whole sectors of it.

@@ -5,7 +5,7 @@
 
 use super::{BATCH, LabelState, Labels, WriteBehind, binding, read_label, write_label};
 use crate::api::{Binding, Evicted, Fetched, Layer, TierMetrics, Upstream, Victim};
-use crate::error::disk_error;
+use crate::error::{HOW_TO_DETACH, disk_error};
 use crate::{TierError, claim};
 use entresol_core::PageId;
 use entresol_device::Device;
@@ -112,7 +112,7 @@ fn refuse_if_bound(label: &Label) -> Result<(), TierError> {
     }
     Err(TierError::Refused(format!(
         "disk {} belongs to the flash cache {}, which may hold newer pages; open it with that flash device, or detach \
-         the cache from it first (`entresol detach FLASH DISK`)",
+         the cache from it first ({HOW_TO_DETACH})",
         label.disk, label.cache
     )))
 }

@@ -32,7 +32,7 @@ mod write;
 
 use crate::TierError;
 use crate::api::{Binding, Evicted, Fetched, Layer, Reading, Served, TierMetrics, Upstream, Victim};
-use entresol_core::{Fragments, PageId};
+use entresol_core::{Fragments, PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -95,9 +95,20 @@ impl FragmentTier {
         self.shared.write_pages(first, data)
     }
 
-    /// Copies of these pages, from the first to the last, leave the flash.
+    /// Copies of these pages, from the first to the last, leave the flash. A population under way leaves
+    /// these pages out.
     pub fn forget(&self, first: PageId, last: PageId) {
         self.shared.forget(first, last);
+    }
+
+    /// Does `work`, which changes the pages from `first` to `last` on disk behind the cache. What a
+    /// population has read before it ended is forgotten after it.
+    pub fn keep_out<R>(&self, first: PageId, last: PageId, work: impl FnOnce() -> R) -> R {
+        let result = work();
+        if self.shared.is_running() && !mutant!("trimmed-page-not-kept-out") {
+            self.forget(first, last);
+        }
+        result
     }
 
     /// Bytes of a page.

@@ -13,6 +13,9 @@ use arrayvec::ArrayVec;
 use entresol_core::{Fragments, PageId};
 use entresol_format::PageFormat;
 
+/// Pages that are forgotten under one hold of the latch.
+const FORGOTTEN_AT_ONCE: u64 = 512;
+
 type Copies = ArrayVec<Option<StampedCopy>, PAGES_MAX>;
 
 impl Shared {
@@ -151,8 +154,10 @@ impl Shared {
     }
 
     pub(super) fn forget(&self, first: PageId, last: PageId) {
-        for page in (first.0..=last.0).map(PageId).filter(|page| self.has_place(*page)) {
-            self.with(|state| Fragments::discard(&mut state.cache, page));
+        let pages = |from: u64| (from..=last.0.min(from + (FORGOTTEN_AT_ONCE - 1))).map(PageId);
+        for from in (first.0..=last.0).step_by(FORGOTTEN_AT_ONCE as usize) {
+            let known = pages(from).filter(|page| self.has_place(*page));
+            self.with(|state| known.for_each(|page| Fragments::discard(&mut state.cache, page)));
         }
     }
 }

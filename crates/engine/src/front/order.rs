@@ -23,6 +23,14 @@ fn place_of(page: PageId) -> usize {
     (page.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
 }
 
+/// The places of the pages from `first` to `last`; a place may be named more than once. Of a long range, all
+/// places there are.
+fn places_of((first, last): (PageId, PageId)) -> impl Iterator<Item = usize> {
+    let is_long = last.0 - first.0 >= ORDER_PLACES as u64;
+    let (first, last) = if is_long { (0, ORDER_PLACES as u64 - 1) } else { (first.0, last.0) };
+    (first..=last).map(move |at| if is_long { at as usize } else { place_of(PageId(at)) })
+}
+
 impl PageOrder {
     /// With `kept` false the cache's owner keeps the order.
     pub(super) fn new(board: BoardRef, kept: bool) -> Self {
@@ -54,6 +62,30 @@ impl PageOrder {
         if let Some(board) = &self.0 {
             self.changes(page);
             board.writing[place_of(page)].fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// As [`PageOrder::write_begins`], of the pages from `first` to `last`.
+    pub(crate) fn writes_begin(&self, pages: (PageId, PageId)) {
+        if let Some(board) = &self.0
+            && !mutant!("trimmed-page-not-kept-out")
+        {
+            places_of(pages).for_each(|place| {
+                board.order[place].fetch_add(1, Relaxed);
+                board.writing[place].fetch_add(1, Relaxed);
+            });
+        }
+    }
+
+    /// They have ended.
+    pub(crate) fn writes_end(&self, pages: (PageId, PageId)) {
+        if let Some(board) = &self.0
+            && !mutant!("trimmed-page-not-kept-out")
+        {
+            places_of(pages).for_each(|place| {
+                board.order[place].fetch_add(1, Relaxed);
+                board.writing[place].fetch_sub(1, Relaxed);
+            });
         }
     }
 

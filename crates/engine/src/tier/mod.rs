@@ -17,6 +17,7 @@
 //! | `write` | staging → flash |
 //! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
 //! | `background`, `dequeue`, `clean`, `destage` | flash → disk, second chances, pulls |
+//! | `trim` | pages that leave the cache for good, and are kept out of it |
 //! | `wanted` | flash → disk before its turn, for the owner |
 //! | `confirm` | telling a flush from a torn one, when there is time |
 //! | `checkpoint` | making all of it durable; closing |
@@ -61,6 +62,7 @@ mod slot_directory;
 mod superblock;
 mod superblock_copies;
 mod through;
+mod trim;
 mod wanted;
 mod write;
 

@@ -14,7 +14,7 @@ use super::through::Through;
 use crate::costs::measure_costs;
 use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
 use crate::disk::{DiskPages, Home, LabelState, Labels, read_label, write_label};
-use crate::error::{disk_error, flash_error};
+use crate::error::{HOW_TO_DETACH, disk_error, flash_error};
 use crate::front::{Front, Region};
 use crate::recover::{self, Restored, RestoredSlots};
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
@@ -62,7 +62,7 @@ pub(crate) fn create(
         points::CREATE_REFUSED_DISK.reach();
         return Err(TierError::Refused(format!(
             "disk {} belongs to the flash cache {}, which may hold newer pages; open it with that flash device, or \
-             detach the cache from it first (`entresol detach FLASH DISK`)",
+             detach the cache from it first ({HOW_TO_DETACH})",
             label.disk, label.cache
         )));
     }

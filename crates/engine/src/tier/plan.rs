@@ -12,6 +12,7 @@
 //! | this disk's | | served |
 
 use crate::disk::binding::foreign;
+use crate::error::HOW_TO_DETACH;
 use crate::superblock::needed_elsewhere;
 use crate::{TierError, TierOptions, points};
 use entresol_core::{Mode, Placement};
@@ -129,7 +130,7 @@ fn of_another_version(superblock: &Superblock, options: &TierOptions) -> Result<
     if superblock.is_needed() {
         points::OPEN_OTHER_VERSION.reach();
         return Err(TierError::Refused(format!(
-            "{why}, and pages on it may be newer than the disk; detach it (`entresol detach FLASH DISK`) and create a new one"
+            "{why}, and pages on it may be newer than the disk; detach it ({HOW_TO_DETACH}) and create a new one"
         )));
     }
     let (foreign, reading) = (Some(why), Reading::Nothing);
@@ -164,7 +165,7 @@ impl OpenPlan {
             points::OPEN_FOREIGN_DIRTY.reach();
             return Err(TierError::Refused(format!(
                 "{why}, and it holds {dirty} pages newer than the disk that it was used with last; open it with that disk, or that copy \
-                 of the disk, and detach it (`entresol detach FLASH DISK`); or wipe the flash device if these pages are not \
+                 of the disk, and detach it ({HOW_TO_DETACH}); or wipe the flash device if these pages are not \
                  wanted any more"
             )));
         }
@@ -193,7 +194,7 @@ fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), Tie
     if !options.policy.finds_pages_of(superblock.policy) {
         return Err(TierError::Refused(format!(
             "cache {} on the flash device was made for policy {}, which places pages differently from {}; detach it \
-             (`entresol detach FLASH DISK`) and create a new one",
+             ({HOW_TO_DETACH}) and create a new one",
             superblock.cache,
             superblock.policy.name(),
             options.policy.name()

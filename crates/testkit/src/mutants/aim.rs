@@ -123,6 +123,7 @@ const DOOR: &[&str] = &[
     "missing-pages-not-recorded",
     "missing-page-read-from-disk",
     "found-page-not-recorded",
+    "trimmed-page-not-kept-out",
 ];
 
 /// The caches of raw pages in which the mutant shows, if it does in such.

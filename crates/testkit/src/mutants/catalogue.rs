@@ -61,6 +61,7 @@ catalogue! {
         "writes-under-way-taken-for-done": "a checkpoint takes pages for durable on disk whose write is under way",
         "two-writers-of-a-page": "two writers of a raw page write to disk and flash in any order",
         "late-read-populates": "a page that was read from disk enters the flash though it was written meanwhile",
+        "trimmed-page-not-kept-out": "a read that met the disk before a trim brings the page into the cache after it",
         "wanted-page-not-synced": "a page that its owner wants on disk is called clean before it is durable there",
         "flush-returns-at-once": "a flush does not wait for its writes",
         "flush-in-one-place": "each flush of a group overwrites the summary of the one before",

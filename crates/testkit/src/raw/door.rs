@@ -21,6 +21,9 @@ const RUN_MAX: u64 = 12;
 /// Longest time that the thread of a connection does something else between looking a page up and reading it.
 const OTHER_WORK_US: u64 = 2000;
 
+/// Longest time before a trim, and before each read beside it.
+const BESIDE_US: u64 = 100;
+
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 const FLUSH: u16 = 3;
@@ -197,9 +200,44 @@ impl Door {
 
     /// Trims pages that follow each other. The disk may make zeros of them, if the client is the only one;
     /// else no byte changes.
-    pub fn trim(&self, oracle: &Shared, page: u64, pages: u64) -> Result<(), TierError> {
+    pub fn trim(self: &Arc<Self>, oracle: &Shared, page: u64, pages: u64) -> Result<(), TierError> {
         oracle.lock().are_trimmed(page..page + pages);
-        self.ask((TRIM, 0), page, pages, &mut [], false)
+        let is_alone = oracle.lock().clients == 1;
+        let reader = is_alone.then(|| {
+            let (door, count) = (self.clone(), pages);
+            spawn("reads beside a trim", move || {
+                for _ in 0..8 {
+                    sleep(Duration::from_micros(random() % BESIDE_US));
+                    // It may find what was there, zeros, or a sector that the disk cannot read.
+                    let mut found = vec![0; door.page_bytes as usize];
+                    _ = door.ask((READ, 0), page + random() % count, 1, &mut found, false);
+                }
+            })
+        });
+        if is_alone {
+            sleep(Duration::from_micros(random() % BESIDE_US));
+        }
+        let trimmed = self.ask((TRIM, 0), page, pages, &mut [], false);
+        reader.into_iter().for_each(|task| task.join());
+        trimmed?;
+        if is_alone { self.has_one_answer(page, pages) } else { Ok(()) }
+    }
+
+    /// Whether these pages, which nobody writes now, are the same from the cache and past it, if they can be
+    /// read.
+    fn has_one_answer(&self, page: u64, pages: u64) -> Result<(), TierError> {
+        let answer = |page, as_stream| {
+            let mut found = vec![0; self.page_bytes as usize];
+            self.ask((READ, 0), page, 1, &mut found, as_stream).ok().map(|()| found)
+        };
+        for page in page..page + pages {
+            if let (Some(cached), Some(around)) = (answer(page, false), answer(page, true))
+                && cached != around
+            {
+                return Err(TierError::Refused(format!("trimmed page {page} has two answers")));
+            }
+        }
+        Ok(())
     }
 
     pub fn flush(&self) -> Result<(), TierError> {

@@ -212,6 +212,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
         if !known.forgotten || source != Source::Disk {
             let Known { zeros, trimmed, .. } = *known;
             *known = Known { newest: version, least: version, zeros, trimmed, ..Known::default() };
+            oracle.is_answer(page, &buffer);
         }
     }
     Ok(())
@@ -335,7 +336,9 @@ fn read(opened: &Opened, oracle: &Shared, page: u64, buffer: &mut [u8]) -> Resul
     let version = oracle.lock().version(page, buffer);
     // Zeros may be of a trim or of the newest write.
     let is_zero = known.zeros == known.newest && buffer.iter().all(|byte| *byte == 0);
+    let has_one_answer = oracle.lock().is_answer(page, buffer);
     let is_current = match known.forgotten {
+        _ if !has_one_answer => false,
         true => oracle.lock().comes_from_disk(source),
         false => version == known.newest || known.unsure || is_zero,
     };

@@ -120,6 +120,8 @@ pub(super) struct Known {
     pub zeros: u64,
     /// The newest version of it when it was trimmed last, and the disk may have made zeros of it; 0: never.
     pub trimmed: u64,
+    /// Whether it was zeros when it was read first after that; `None`: nobody has read it since. It stays so.
+    pub answer: Option<bool>,
     /// The last write of it has failed: it may be there, or an earlier one.
     pub unsure: bool,
 }
@@ -200,7 +202,19 @@ impl Oracle {
     /// These pages are to be trimmed, and all of them are this client's.
     pub fn are_trimmed(&mut self, pages: std::ops::Range<u64>) {
         for (_, known) in self.pages.range_mut(pages).filter(|_| self.clients == 1) {
-            known.trimmed = known.newest;
+            (known.trimmed, known.answer) = (known.newest, None);
+        }
+    }
+
+    /// `found` was read. Of a page that was trimmed, and not written since, that is the answer from now on,
+    /// be it from flash or from disk. False: it has been another one.
+    pub fn is_answer(&mut self, page: u64, found: &[u8]) -> bool {
+        let is_zero = is_zero(found);
+        match self.pages.get_mut(&page) {
+            Some(known) if known.trimmed > 0 && known.trimmed == known.newest && !known.unsure => {
+                *known.answer.get_or_insert(is_zero) == is_zero
+            }
+            _ => true,
         }
     }
 
@@ -238,7 +252,7 @@ impl Oracle {
 
     /// Power has failed: only what is durable is promised.
     pub fn power_has_failed(&mut self) {
-        self.pages.values_mut().for_each(|known| known.acknowledged = 0);
+        self.pages.values_mut().for_each(|known| (known.acknowledged, known.answer) = (0, None));
     }
 
     /// At the next open, with a flash that can be read.
@@ -300,6 +314,19 @@ impl Oracle {
 mod tests {
     use super::super::CACHES;
     use super::*;
+
+    #[test]
+    fn a_trimmed_page_has_one_answer() {
+        let mut oracle = Oracle::new(CACHES[0], 0, 1);
+        oracle.pages.insert(3, Known { newest: 9, ..Known::default() });
+        assert!(oracle.is_answer(3, &[0; 16]) && oracle.is_answer(3, &[1; 16]), "nobody has trimmed it");
+        oracle.are_trimmed(3..4);
+        assert!(oracle.is_answer(3, &[0; 16]) && !oracle.is_answer(3, &[1; 16]));
+        oracle.are_trimmed(3..4);
+        assert!(oracle.is_answer(3, &[1; 16]) && !oracle.is_answer(3, &[0; 16]));
+        oracle.power_has_failed();
+        assert!(oracle.is_answer(3, &[0; 16]), "nothing of it was durable");
+    }
 
     #[test]
     fn a_trim_that_was_cut_off_leaves_zeros_in_some_sectors() {
