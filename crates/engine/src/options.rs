@@ -56,8 +56,8 @@ pub struct TierOptions {
     /// A new cache begins with a measurement of that, where the policy weighs it and it is unknown. About a
     /// second.
     pub measures_costs: bool,
-    /// Shadows run beside the cache, if it is large enough: see [`crate::TierMetrics::forecasts`]. Off, until
-    /// what they tell was compared with whole runs (docs/LAB.md).
+    /// Shadows run beside the cache, if it is large enough and in one process: see
+    /// [`crate::TierMetrics::forecasts`]. They take at most a twentieth of the directory's memory.
     pub shadows: bool,
 }
 
@@ -91,7 +91,7 @@ impl TierOptions {
             overwrite: false,
             costs: Costs::default(),
             measures_costs: false,
-            shadows: false,
+            shadows: true,
         }
     }
 
