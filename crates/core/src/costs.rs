@@ -19,7 +19,8 @@ pub struct Costs {
     pub disk_read_ns: u32,
     /// A page written to disk.
     pub disk_write_ns: u32,
-    /// Uses that a write to flash must promise at least, in thousandths: flash wears out. 0: any.
+    /// Uses that a write to flash must promise at least, in thousandths: flash wears out. 0: any. A use of a
+    /// dirty page counts twice.
     pub write_worth_permille: u32,
 }
 

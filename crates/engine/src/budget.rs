@@ -16,8 +16,9 @@ const HOLDS: Duration = Duration::from_secs(3_600);
 const FOR_READS: f64 = 0.5;
 const FOR_CHANCES: f64 = 0.25;
 /// From the first of these parts of a full bucket down to the second, the uses that a write must promise rise
-/// from none to one.
-const WORTH: (f64, f64) = (0.9, 0.5);
+/// from none to two: a use of a dirty page saves a read and a write.
+const WORTH: (f64, f64) = (0.9, 0.1);
+const WORTH_MAX_PERMILLE: f64 = 2000.0;
 
 /// How much may be written to flash.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -134,9 +135,9 @@ impl Budget {
         if self.bytes_per_day.is_none() {
             return 0;
         }
-        let (none, one) = WORTH;
+        let (none, most) = WORTH;
         let full = self.bytes / self.holds().max(1.0);
-        ((none - full) / (none - one) * 1000.0).clamp(0.0, 1000.0) as u32
+        ((none - full) / (none - most) * WORTH_MAX_PERMILLE).clamp(0.0, WORTH_MAX_PERMILLE) as u32
     }
 
     /// Bytes that may be written at once. `None`: there is no limit.
@@ -205,6 +206,23 @@ mod tests {
         assert!((LIMIT..=LIMIT + LIMIT / 48).contains(&sum), "{sum} of {LIMIT}");
         let allowed = budget.allowed();
         assert!(allowed.reads && allowed.chances && allowed.writes, "nothing else is refused");
+    }
+
+    /// Dirty pages, whose uses save twice as much, are as many as are allowed even among those that are sure to
+    /// be used.
+    #[test]
+    fn a_policy_whose_writes_are_all_worth_it_stays_within_the_budget() {
+        const LIMIT: u64 = 86_400 << 20;
+        let mut budget = Budget::new(Some(LIMIT));
+        let mut sum = 0;
+        for _ in 0..86_400 {
+            // Worths from one use to two, evenly.
+            let worth_it = (2000 - u64::from(budget.write_worth_permille())).min(1000);
+            let written = (5 << 20) * worth_it / 1000;
+            sum += written;
+            budget.tick(Duration::from_secs(1), written);
+        }
+        assert!((LIMIT..=LIMIT + LIMIT / 24).contains(&sum), "{sum} of {LIMIT}");
     }
 
     #[test]

@@ -90,11 +90,12 @@ pub struct SimulateArgs {
     #[arg(long, help_heading = "Layers", conflicts_with = "sample")]
     pub shadows: bool,
 
-    /// Budget of writes to flash, for policies that weigh what a write is worth (reuse, reuse-slots): device
-    /// writes such as `1x`, or bytes such as `200G`; the bucket holds ten seconds' worth
-    #[arg(long, value_name = "BUDGET", value_parser = DailyWrites::read, default_value = "unlimited")]
-    #[arg(help_heading = "Layers")]
-    pub flash_writes_per_day: DailyWrites,
+    /// Budgets of writes to flash, several separated by commas, for policies that weigh what a write is worth
+    /// (reuse, reuse-slots): device writes such as `1x`, or bytes such as `200G`; the bucket holds ten
+    /// seconds' worth
+    #[arg(long, value_name = "BUDGETS", value_delimiter = ',', value_parser = DailyWrites::read)]
+    #[arg(default_value = "unlimited", help_heading = "Layers", conflicts_with = "sample")]
+    pub flash_writes_per_day: Vec<DailyWrites>,
 
     /// SCE's knobs.
     #[command(flatten)]

@@ -7,6 +7,7 @@ use crate::args::SimulateArgs;
 use crate::failure::Failure;
 use crate::progress::Share;
 use entresol_core::{Cache, Mode};
+use entresol_engine::DailyWrites;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec, MemorySpec};
 use entresol_lab::replay::{self, FragmentKnobs, Replacement, RunConfig};
 use entresol_lab::report;
@@ -100,7 +101,7 @@ fn configs(
             flash_pages,
             stands_for: None,
             shadows: args.shadows,
-            flash_writes_per_day: args.flash_writes_per_day,
+            flash_writes_per_day: DailyWrites::Unlimited,
             fragments,
             arrival: args.load.arrival(),
             hit_ns: args.load.hit_ns(),
@@ -119,9 +120,16 @@ fn configs(
             configs.push(config(None, *replacement, Mode::WriteBack, 0));
             continue;
         };
-        let usual = [cache.usual_mode()];
+        let (usual, no_budget) = ([cache.usual_mode()], [DailyWrites::Unlimited]);
+        // Of the others, none would do otherwise.
+        let weighs = matches!(cache, Cache::Policy(policy) if policy.facts().weighs_costs);
+        let budgets = if weighs { &args.flash_writes_per_day[..] } else { &no_budget };
         for mode in if args.mode.is_empty() { &usual[..] } else { &args.mode } {
-            configs.extend(flash.iter().map(|pages| config(*flash_layer, *replacement, *mode, *pages)));
+            for pages in &flash {
+                let one = config(*flash_layer, *replacement, *mode, *pages);
+                let with = |budget: &DailyWrites| RunConfig { flash_writes_per_day: *budget, ..one.clone() };
+                configs.extend(budgets.iter().map(with));
+            }
         }
     }
     configs

@@ -73,7 +73,7 @@ pub fn costs(config: &Config) -> Costs {
     if write == 0 {
         return Costs::default();
     }
-    let worth = if groups.is_multiple_of(2) { 0 } else { 150 };
+    let worth = [0, 150, 0, 1200][groups as usize % 4];
     Costs { write_worth_permille: worth, ..Costs::of_times_ns([30, 10, 3 * write, write, 100, 110]) }
 }
 
@@ -192,7 +192,7 @@ impl Evidence {
         let step = self.stays_from / 32;
         let grows = staying * 64 > group_pages * self.share;
         let changed = if grows { self.stays_from + step } else { self.stays_from - step };
-        self.stays_from = changed.clamp(self.least(), CERTAIN);
+        self.stays_from = changed.clamp(self.least(), CERTAIN.max(self.least()));
     }
 
     /// Whether a page of this weight, which is offered to the ring, is kept out.

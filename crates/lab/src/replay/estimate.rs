@@ -97,6 +97,7 @@ fn means(
     all.td_ms = mean(|r| r.td_ms).0;
     all.energy_j = maybe(|r| r.energy_j);
     all.flash_lifetime_years = maybe(|r| r.flash_lifetime_years);
+    all.written_per_day = maybe(|r| r.written_per_day);
 }
 
 fn counts(all: &mut SimulationResult, count: &impl Fn(fn(&SimulationResult) -> u64) -> u64) {

@@ -140,8 +140,7 @@ pub(crate) fn replay(
             let flash = config.device(&config.flash_device, trace, core.slots.into())?;
             let devices = (flash, disk);
             let mut tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
-            let device_bytes = (config.flash_device.capacity_gb * 1e9) as u64;
-            if let Some(bytes) = config.flash_writes_per_day.bytes(device_bytes) {
+            if let Some(bytes) = config.write_budget() {
                 tier.beside.limit_writes(bytes, u64::from(trace.page_bytes), costs);
             }
             if config.shadows {

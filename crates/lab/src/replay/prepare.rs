@@ -161,6 +161,11 @@ impl RunConfig {
         }
     }
 
+    /// Bytes that may be written to flash in a day, if that is limited.
+    pub(super) fn write_budget(&self) -> Option<u64> {
+        self.flash_writes_per_day.bytes((self.flash_device.capacity_gb * 1e9) as u64)
+    }
+
     /// A device of so many pages, timed as the run asks for.
     pub(super) fn device(
         &self,

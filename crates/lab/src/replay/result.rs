@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Seconds of a year.
 const YEAR_S: f64 = 365.25 * 24.0 * 3600.0;
+const DAY_S: f64 = 24.0 * 3600.0;
 
 /// One run. Rates and shares are 0..=1; pages are of `page_bytes`. What a run cannot know is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -126,6 +127,13 @@ pub struct SimulationResult {
     pub warm_up: Vec<[f64; 4]>,
     /// By relation, where the trace has relations: those with references, most misses first.
     pub relations: Vec<RelationResult>,
+
+    /// Bytes that may be written to flash in a day of virtual time; absent without a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_budget: Option<u64>,
+    /// Bytes that were, with a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_per_day: Option<f64>,
 
     /// What was replayed instead of the whole trace, and how sure the figures are; absent for a whole trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -294,6 +302,7 @@ fn described(trace: &Trace, config: &RunConfig) -> SimulationResult {
         disk_device: config.disk_device.name.clone(),
         memory: config.memory.name.clone(),
         exact_devices: config.exact_devices,
+        write_budget: config.write_budget().filter(|_| cached),
         clients: match config.arrival {
             Arrival::Closed { clients } => clients,
             Arrival::Timed => 0,
@@ -344,6 +353,8 @@ pub(super) fn costs(result: &mut SimulationResult, trace: &Trace, config: &RunCo
     result.money = flash_price.filter(|_| same).map(|price| price + memory.price_per_gb * dram);
     result.currency = memory.currency.clone();
     let seconds = trace_seconds(trace, config).unwrap_or(result.elapsed_s);
+    let bytes = result.flash_writes as f64 * f64::from(trace.page_bytes);
+    result.written_per_day = result.write_budget.map(|_| over(bytes, result.elapsed_s) * DAY_S);
     let written = gigabytes(1) * (result.flash_writes + copied) as f64;
     if let (true, Some(rated)) = (cached && written > 0.0 && seconds > 0.0, device.rated_full_writes) {
         result.flash_lifetime_years = Some(rated * device.capacity_gb / (written / seconds) / YEAR_S);

@@ -12,6 +12,7 @@ const RELATIONS_SHOWN: usize = 12;
 pub fn simulation_report(results: &[SimulationResult]) -> Report {
     let mut sections = vec![hits(results), times(results), wear(results)];
     sections.extend(curves(results));
+    sections.extend(budgets(results));
     sections.extend(warm_up(results));
     sections.extend(relations(results));
     Report {
@@ -191,6 +192,48 @@ fn curves(results: &[SimulationResult]) -> Option<Section> {
         }))
     });
     Some(Section { title: "Over the flash size".into(), blocks: blocks.to_vec() })
+}
+
+/// Budgets of writes to flash, and what became of them.
+fn budgets(results: &[SimulationResult]) -> Option<Section> {
+    let limited: Vec<_> = results.iter().filter(|r| r.write_budget.is_some()).cloned().collect();
+    if limited.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        Column::numbers("allowed").under("GB a day"),
+        Column::numbers("written").under("GB a day"),
+        Column::numbers("written, %"),
+        Column::numbers("flash hits, %"),
+    ];
+    let gigabytes = |r: &SimulationResult| (r.write_budget.unwrap_or(0) as f64 / 1e9, r.written_per_day);
+    let cells = |r: &SimulationResult| {
+        let (allowed, written) = gigabytes(r);
+        vec![
+            decimal(allowed, 1),
+            or_none(written, |written| decimal(written / 1e9, 1)),
+            or_none(written, |written| percent(written / 1e9 / allowed)),
+            percent(r.flash_hit_rate),
+        ]
+    };
+    let mut blocks = vec![table(&limited, columns, cells)];
+    let line = |(policy, mode): &(&str, &str)| {
+        let of_policy = limited.iter().filter(|r| r.policy == *policy && r.mode == *mode);
+        let mut points: Vec<_> = of_policy.map(|r| (gigabytes(r).0, r.flash_hit_rate * 100.0)).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Line { series: (*policy).into(), paper: false, points }
+    };
+    if limited.iter().any(|r| r.write_budget != limited[0].write_budget) {
+        blocks.push(Block::Chart(Chart::Lines(LineChart {
+            title: "Flash hits within a budget of writes".into(),
+            x_label: "GB written to flash a day".into(),
+            y_label: "flash hits, %".into(),
+            lines: policies(&limited).iter().map(line).collect(),
+            axis: Axis::Powers,
+            in_terminal: false,
+        })));
+    }
+    Some(Section { title: "Budgets of writes to flash".into(), blocks })
 }
 
 /// Policies with flash, each with its mode where several ran.

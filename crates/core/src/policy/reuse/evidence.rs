@@ -60,6 +60,8 @@ const THRESHOLD_MAX: u32 = CERTAIN * 6 / 10;
 const GROWS: u32 = 10;
 const SHRINKS: u32 = 20;
 const TIME_TO_SPARE: u64 = 8;
+/// The owner asks a write for at most so many thousandths of a use: two, as no page promises more.
+const WORTH_MAX_PERMILLE: u32 = 2000;
 /// Groups whose mean the margin is.
 const MARGIN_OF: u64 = 16;
 /// Ages are at most so many epochs.
@@ -243,7 +245,7 @@ impl Evidence<'_> {
             disk_read: costs.disk_read_ns & known,
             disk_write: costs.disk_write_ns & known,
         };
-        let worth = u64::from(costs.write_worth_permille.min(1000)) * u64::from(CERTAIN) / 1000;
+        let worth = u64::from(costs.write_worth_permille.min(WORTH_MAX_PERMILLE)) * u64::from(CERTAIN) / 1000;
         head.threshold_of_owner = worth as u32;
         head.stays_from = head.stays_from.max(head.threshold_of_owner);
     }
@@ -286,10 +288,11 @@ impl Evidence<'_> {
         }
         let least = head.threshold.max(head.threshold_of_owner);
         let step = head.stays_from / STEPS;
-        head.stays_from = match staying as u32 * SHARE_OF > group_pages * head.share {
-            true => (head.stays_from + step).min(CERTAIN),
-            false => (head.stays_from - step).max(least),
+        let changed = match staying as u32 * SHARE_OF > group_pages * head.share {
+            true => head.stays_from + step,
+            false => head.stays_from - step,
         };
+        head.stays_from = changed.clamp(least, CERTAIN.max(least));
     }
 
     /// The least weight of pages that stay in the ring.
@@ -453,7 +456,7 @@ impl Evidence<'_> {
         same(|| "the ghost to be refreshed exists", true, ghost < self.ghosts.words())?;
         same(|| "an epoch has misses", true, epoch_misses > 0)?;
         same(|| "a use counts", true, (1..=256).contains(&one))?;
-        let possible = THRESHOLD_MIN..=CERTAIN;
+        let possible = THRESHOLD_MIN..=2 * CERTAIN;
         same(|| "a possible threshold of staying", true, possible.contains(&stays_from))?;
         let possible = THRESHOLD_MIN..=THRESHOLD_MAX;
         same(|| "a possible threshold", true, possible.contains(&threshold))?;
