@@ -179,6 +179,11 @@ int32_t		ent_residency(EntFork fork, uint32_t block, uint32_t n, bool reads, uin
 						  bool *here);	/* [c] */
 /* Whether the cache has a version of the block that is newer than the file's. A hint, without I/O. */
 int32_t		ent_is_newer(EntFork fork, uint32_t block, bool *newer);	/* [c] */
+/*
+ * The LSN of that version, from the summary of its group on flash, without reading the page; 0 if there is none,
+ * or its LSN is not known. Allocates.
+ */
+int32_t		ent_newer_lsn(EntFork fork, uint32_t block, uint64_t *lsn);
 /* Reads blocks up to the first that is absent; how many goes to *done. */
 int32_t		ent_read(EntFork fork, uint32_t block, void *const *pages, uint32_t n, uint32_t *done);	/* [c] */
 /* Takes a page. Waits for room if it is dirty and not pulled. */

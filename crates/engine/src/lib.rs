@@ -20,6 +20,7 @@ mod forecast;
 mod fragments;
 mod front;
 mod front_flash;
+mod front_lsns;
 #[cfg(feature = "hooks")]
 pub mod hooks;
 mod metrics;

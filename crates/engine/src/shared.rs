@@ -2,8 +2,8 @@
 
 use crate::api::{Evicted, Fetched, Pages, Victim};
 use crate::front::{self, Answer, Bell, BoardRef, Found, Front, Offered, Opened, Request};
-use crate::front_flash;
-use crate::{TierError, TierMetrics, TierOptions};
+use crate::front_lsns::Lsns;
+use crate::{TierError, TierMetrics, TierOptions, front_flash};
 use entresol_core::{Mode, PageId, Route};
 use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
@@ -120,7 +120,8 @@ pub enum Handed {
 /// A front is used by one thread at a time; threads attach for themselves. Who uses it keeps the order of
 /// work on a page, as a buffer pool does: no fetch of a page while it is evicted.
 pub struct SharedFront {
-    front: Front,
+    pub(crate) front: Front,
+    pub(crate) lsns: Option<Lsns>,
     service: Bell,
     opened: Opened,
     /// Not `Sync`: a front says in one word what it holds.
@@ -147,11 +148,12 @@ impl SharedFront {
             attach.without_flash && (never_needed || matches!(error, TierError::Device { .. }))
         };
         let (device, superblock) = front_flash::open(flash, attach.is_direct, goes_on)?;
+        let lsns = superblock.map(|superblock| Lsns::new(device.clone(), superblock, options.layout()));
         let of_flash = superblock.map(|superblock| {
             (superblock.stamps(), Opened { cache: superblock.cache, epoch: superblock.epoch })
         });
         let (front, service, opened) = front::attach(sharing, options, device, of_flash, attach.interrupted)?;
-        Ok(Self { front, service, opened, _alone: PhantomData })
+        Ok(Self { front, lsns, service, opened, _alone: PhantomData })
     }
 
     /// Whether the cache runs. False: it has switched itself off, and the disk alone serves.

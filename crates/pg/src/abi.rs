@@ -154,6 +154,17 @@ pub unsafe extern "C" fn ent_is_newer(fork: EntFork, block: u32, newer: *mut boo
 }
 
 /// # Safety
+/// `lsn` points to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_newer_lsn(fork: EntFork, block: u32, lsn: *mut u64) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let lsn = unsafe { &mut *lsn };
+        front::newer_lsn(&fork, block, lsn)
+    })
+}
+
+/// # Safety
 /// `pages` has `n` pointers to pages of 8192 bytes; `done` points to a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ent_read(

@@ -131,6 +131,18 @@ pub(crate) fn is_newer(fork: &EntFork, block: u32, newer: &mut bool) -> i32 {
     })
 }
 
+/// The LSN of the cache's version of the block, if that is newer than the file's, and its LSN known without
+/// a read; else 0.
+pub(crate) fn newer_lsn(fork: &EntFork, block: u32, lsn: &mut u64) -> i32 {
+    *lsn = 0;
+    call(|process| {
+        if let Some((object, _)) = process.object(&locator_of(fork))? {
+            *lsn = process.front.newer_lsn(object.page(block)).map_or(0, |lsn| lsn.0);
+        }
+        Ok(code::DONE)
+    })
+}
+
 /// Reads blocks from `block` on into `pages` up to the first that is not here. Returns how many.
 pub(crate) fn read<'a>(
     fork: &EntFork,

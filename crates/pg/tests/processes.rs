@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 const BLOCKS: u32 = 3000;
 const FIRST: u32 = 100;
+/// Most pages of a group.
+const GROUP: u32 = 128;
 const CLIENTS: u32 = 3;
 const ID: u64 = 0x1234_5678;
 
@@ -214,11 +216,24 @@ fn a_page_is_newer_until_it_is_destaged() {
         assert_eq!(asked, code::DONE);
         newer
     };
+    let lsn = |fork, block| {
+        let mut lsn = 1;
+        // SAFETY: it is there.
+        #[allow(unsafe_code)]
+        let asked = unsafe { abi::ent_newer_lsn(fork, block, &raw mut lsn) };
+        assert_eq!(asked, code::DONE);
+        lsn
+    };
     assert!(newer(one, 0), "a dirty page");
+    // A group that is not full is in memory, even if it was flushed.
+    (3..3 + 2 * GROUP).for_each(|block| assert_eq!(put(one, block, 2), code::DONE));
+    assert_eq!(abi::ent_flush(one), code::DONE, "{}", error());
+    assert_eq!([lsn(one, 0), lsn(one, 1), lsn(two, 0)], [2, 0, 0], "of a dirty page on flash alone");
     assert!(!newer(one, 1), "a clean page");
     assert!(!newer(one, 2) && !newer(two, 0), "neither the page nor its relation is in the cache");
     assert_eq!(abi::ent_destage_all(), code::DONE);
     assert!(!newer(one, 0), "the file has it, too");
+    assert_eq!(lsn(one, 0), 0, "it is clean");
     assert_eq!((put(one, 0, 3), abi::ent_forget(one, 0, 1)), (code::DONE, code::DONE));
     assert!(!newer(one, 0), "it is dead");
 }

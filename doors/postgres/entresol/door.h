@@ -93,7 +93,6 @@ extern void door_attach(void);
 extern const char *door_error(void);
 extern void door_check(int code);
 extern int	door_wait(int (*work) (void *), void *with);
-extern XLogRecPtr door_redo(void);
 
 /* kept.c */
 extern void door_load_kept(void);
@@ -110,5 +109,6 @@ door_is_kept(RelFileLocator rlocator)
 /* worker.c */
 extern void door_register_worker(void);
 extern PGDLLEXPORT void entresol_worker(Datum arg);
+extern XLogRecPtr door_redo(void);
 
 #endif							/* DOOR_H */

@@ -8,7 +8,6 @@
 
 #include "access/xlog.h"
 #include "catalog/pg_control.h"
-#include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "postmaster/startup.h"
@@ -224,6 +223,17 @@ is_newer(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
 	return newer;
 }
 
+static XLogRecPtr
+newer_lsn(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
+{
+	uint64		lsn;
+
+	if (!is_there())
+		return InvalidXLogRecPtr;
+	check(ent_newer_lsn(fork_of(rlocator, forknum), blkno, &lsn));
+	return lsn;
+}
+
 static uint32
 read_blocks(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, void **buffers, uint32 nblocks)
 {
@@ -429,26 +439,6 @@ startup(const FlashCacheStartup *at)
 	(void) is_there();
 }
 
-/* The REDO pointer of the last checkpoint that is complete, or restartpoint. */
-XLogRecPtr
-door_redo(void)
-{
-	bool		crc_ok;
-	ControlFileData *control;
-	XLogRecPtr	redo;
-
-	LWLockAcquire(ControlFileLock, LW_SHARED);
-	control = get_controlfile(DataDir, &crc_ok);
-	LWLockRelease(ControlFileLock);
-	if (!crc_ok)
-		ereport(PANIC,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("incorrect checksum in control file")));
-	redo = control->checkPointCopy.redo;
-	pfree(control);
-	return redo;
-}
-
 static void
 checkpoint(XLogRecPtr redo, int flags)
 {
@@ -484,6 +474,7 @@ const FlashCacheRoutine door_routine = {
 	.attach = attach,
 	.residency = residency,
 	.is_newer = is_newer,
+	.newer_lsn = newer_lsn,
 	.read = read_blocks,
 	.stage = stage,
 	.forget = forget,

@@ -12,11 +12,13 @@
 
 #include "access/xlog.h"
 #include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lwlock.h"
 #include "storage/pmsignal.h"
 #include "storage/smgr.h"
 #include "utils/guc.h"
@@ -28,6 +30,26 @@
 #define LOOK_EVERY_MS 50
 
 static volatile sig_atomic_t leave = false;
+
+/* The REDO pointer of the last checkpoint that is complete, or restartpoint. */
+XLogRecPtr
+door_redo(void)
+{
+	bool		crc_ok;
+	ControlFileData *control;
+	XLogRecPtr	redo;
+
+	LWLockAcquire(ControlFileLock, LW_SHARED);
+	control = get_controlfile(DataDir, &crc_ok);
+	LWLockRelease(ControlFileLock);
+	if (!crc_ok)
+		ereport(PANIC,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("incorrect checksum in control file")));
+	redo = control->checkPointCopy.redo;
+	pfree(control);
+	return redo;
+}
 
 static void
 on_usr2(SIGNAL_ARGS)

@@ -157,6 +157,17 @@ impl Front {
         })
     }
 
+    /// The position of `page`'s copy on flash, if that is newer than the disk's. It counts as used, as if it
+    /// had been fetched.
+    pub(crate) fn dirty_position(&self, page: PageId) -> Result<Option<Position>, Gone> {
+        self.with_objects(|partition, objects| {
+            match living(partition, objects, page, |partition| partition.fetch(page)) {
+                Lookup::Flash { dirty: true, generation: Generation::Exact(position), .. } => Some(position),
+                Lookup::Flash { .. } | Lookup::Staged { .. } | Lookup::Absent => None,
+            }
+        })
+    }
+
     /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a
     /// checkpoint is under way: DRAM may have evicted all that the checkpoint needs, and the sweep would
     /// not meet it any more.

@@ -4,9 +4,10 @@ use super::{PAGE, build, load, version, victim};
 use entresol_core::PageId;
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
-    AttachOptions, FlashTier, Handed, SharedFront, Sharing, TierError, TierOptions, WholeDisk, disk_offset,
-    flash_bytes,
+    AttachOptions, DiskLayer, FlashTier, Handed, Layer, SharedFront, Sharing, TierError, TierOptions,
+    WholeDisk, disk_offset, flash_bytes,
 };
+use entresol_format::PageFormat;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -26,8 +27,11 @@ impl World {
         let directory = tempfile::tempdir().unwrap();
         let sharing = Sharing::at(directory.path().join("segment"), 8);
         let world = Self { directory, options, sharing };
-        let disk = world.open("disk", disk_offset(PageId(PAGES), PAGE as u32));
-        load(disk, PAGES);
+        let disk = world.open("disk", disk_offset(PageId(PAGES), world.options.page_bytes));
+        match world.options.page_format {
+            PageFormat::Native => load(disk, PAGES),
+            _ => DiskLayer::create(disk, world.options.page_bytes).unwrap().close().unwrap(),
+        }
         world
     }
 
@@ -42,8 +46,9 @@ impl World {
 
     pub fn devices(&self) -> (Arc<dyn Device>, Arc<WholeDisk>) {
         let flash = self.open("flash", flash_bytes(&self.options));
-        let disk = self.open("disk", disk_offset(PageId(PAGES), PAGE as u32));
-        (flash, WholeDisk::new(disk, PAGE as u32))
+        let page_bytes = self.options.page_bytes;
+        let disk = self.open("disk", disk_offset(PageId(PAGES), page_bytes));
+        (flash, WholeDisk::new(disk, page_bytes))
     }
 
     pub fn create(&self) -> Arc<FlashTier> {

@@ -28,8 +28,8 @@ fn victims(cache: &Cache) -> [&'static str; 7] {
     ]
 }
 
-/// What the server says after redo, if the cache has spared it work.
-const LEFT_OUT: &str = "redo left out";
+/// What the server says after redo, if the cache has spared it pages.
+const LEFT_OUT: &str = "changes of pages that the cache had in a newer version, and did not read them";
 
 /// One of pgbench's backends.
 const CLIENT: &str = "postgres postgres [local]";
@@ -53,7 +53,7 @@ pub(super) fn test(bench: &Bench, cache: &Cache, rounds: u32) -> Result<()> {
     }
     server.check_log_for_panics()?;
     if cache.module == ENTRESOL.module && cache.is_needed() && !server.said_since(0)?.contains(LEFT_OUT) {
-        bail!("{name}: redo has left out no full-page image, though the cache has newer pages");
+        bail!("{name}: redo has left out no change, though the cache has newer pages");
     }
     match cache.is_needed() {
         true => refused_without_the_cache(bench, &server)?,

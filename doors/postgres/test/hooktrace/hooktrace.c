@@ -89,6 +89,7 @@ static const FlashCacheRoutine routine = {
 	.attach = attach_process,
 	.residency = ring_residency,
 	.is_newer = ring_is_newer,
+	.newer_lsn = ring_newer_lsn,
 	.read = ring_read,
 	.stage = ring_stage,
 	.forget = ring_forget,

@@ -74,6 +74,22 @@ ring_is_newer(RelFileLocator rlocator, ForkNumber fork, BlockNumber block)
 	return newer;
 }
 
+XLogRecPtr
+ring_newer_lsn(RelFileLocator rlocator, ForkNumber fork, BlockNumber block)
+{
+	PageKey		key = page_key(rlocator, fork, block);
+	IndexEntry *entry;
+	XLogRecPtr	lsn = InvalidXLogRecPtr;
+
+	check_attached();
+	LWLockAcquire(shared->lock, LW_SHARED);
+	entry = find(&key);
+	if (entry && frame_at(entry->position)->dirty)
+		lsn = frame_at(entry->position)->lsn;
+	LWLockRelease(shared->lock);
+	return lsn;
+}
+
 uint32
 ring_read(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, void **buffers, uint32 n)
 {
