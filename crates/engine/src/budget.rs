@@ -208,8 +208,7 @@ mod tests {
         assert!(allowed.reads && allowed.chances && allowed.writes, "nothing else is refused");
     }
 
-    /// Dirty pages, whose uses save twice as much, are as many as are allowed even among those that are sure to
-    /// be used.
+    /// More dirty pages, whose uses save twice as much, are sure to be used than may be written.
     #[test]
     fn a_policy_whose_writes_are_all_worth_it_stays_within_the_budget() {
         const LIMIT: u64 = 86_400 << 20;

@@ -14,8 +14,8 @@ pub(crate) struct Scan {
     pub rear: Position,
     /// Groups (or pages, page by page) that were not written completely.
     pub torn: u64,
-    /// Groups at or beyond the rear whose summaries are damaged: of writes that a power failure tore. In their
-    /// places is nothing that is needed.
+    /// Groups at or beyond the rear whose summaries are damaged: of writes that a power failure tore. In
+    /// their places is nothing that is needed.
     pub torn_summaries: Vec<u64>,
 }
 
@@ -61,8 +61,8 @@ impl Scan {
         // What lies beyond the rear is as if never written.
         let rear = scan.rear;
         scan.groups.retain(|group| Position(group.number * group_pages) < rear);
-        // In a ring that is nearly full, the places beyond the rear are those of groups that are needed. Nothing
-        // of another round was written there, before it was durable that the front has passed them.
+        // In a ring that is nearly full, the places beyond the rear are those of groups that are needed.
+        // Nothing was written over them before it was durable that the front has passed them.
         let needed = scan.front.0 / group_pages + reader.layout.groups();
         let beyond = rear.0.div_ceil(group_pages)..needed;
         scan.torn_summaries.retain(|number| beyond.contains(number));
