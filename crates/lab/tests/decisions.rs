@@ -200,6 +200,7 @@ fn through_slots(trace: &Trace, policy: PolicyKind, mode: Mode) -> TierMetrics {
         mode,
         write_workers: 1,
         background_workers: 1,
+        costs: config(trace, None, mode).costs(PAGE_BYTES as u32),
         ..TierOptions::new(policy, SLOTS)
     };
     let bytes = flash_bytes(&options);

@@ -23,9 +23,10 @@
 //!                               one, between the threshold and 1
 //! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
 //!                               shrinks by a 20th if flash took less than 8/10 of the disk's time; from 1/10
-//!                               (at first, and while costs are unknown) to 6/10;
-//!                               ring: share shrinks by 2 if flash took more than 5/10 of the disk's time, grows
-//!                               by 1 if less than 3/10; from 32 to 52 (at first)
+//!                               (at first, and while costs are unknown) to 6/10
+//! each turn of the ring:        share shrinks by 1 if flash took more than 7/16 of the disk's time lately, by 4
+//!                               if more than 14/16; it grows by 1 if less than 6/16, by 4 if less than 3/16;
+//!                               from 32 to 52 (while costs are unknown), 44 at first
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
 //! ```

@@ -92,6 +92,8 @@ pub struct Evidence {
     in_ring: bool,
     costs: Costs,
     work: Work,
+    /// All of it, of which an eighth is forgotten whenever the threshold is adapted.
+    recent: Work,
     threshold: u64,
     one: u64,
     misses: u64,
@@ -102,6 +104,8 @@ pub struct Evidence {
     margin: u64,
     /// In 64ths of a group.
     share: u64,
+    /// Pages dequeued in this turn of the ring.
+    turned: u64,
     classes: Vec<Class>,
     /// With whether the page was dirty.
     ghosts: Ghosts<(Note, bool)>,
@@ -119,12 +123,14 @@ impl Evidence {
             in_ring: config.policy.placement() == Placement::Log,
             costs: costs(config),
             work: Work::default(),
+            recent: Work::default(),
             threshold: CERTAIN / 10,
             one,
             misses: 0,
             has_dequeued: false,
             stays_from: (CERTAIN / 10).max(u64::from(costs(config).write_worth_permille) * CERTAIN / 1000),
-            share: 52,
+            share: if costs(config).are_known() { 44 } else { 52 },
+            turned: 0,
             margin: 0,
             classes: vec![class; CLASSES],
             ghosts: Ghosts::new(config.slots),
@@ -152,23 +158,49 @@ impl Evidence {
         }
     }
 
-    fn adapt(&mut self) {
-        let work = std::mem::take(&mut self.work);
+    /// The times of flash and of disk.
+    fn times(&self, work: &Work) -> (u64, u64) {
         let [read, read_in_row, write, write_in_row, disk_read, disk_write] =
             self.costs.times_ns().map(u64::from);
         let (dequeue_read, write) = if self.in_ring { (read_in_row, write_in_row) } else { (read, write) };
         let flash = work.flash_reads * read + work.dequeue_reads * dequeue_read + work.flash_writes * write;
-        let disk = work.disk_reads * disk_read + work.disk_writes * disk_write;
+        (flash, work.disk_reads * disk_read + work.disk_writes * disk_write)
+    }
+
+    fn adapt(&mut self) {
+        let work = std::mem::take(&mut self.work);
+        let (flash, disk) = self.times(&work);
+        let faded = |recent: u64, new: u64| recent - recent / 8 + new;
+        self.recent = Work {
+            flash_reads: faded(self.recent.flash_reads, work.flash_reads),
+            dequeue_reads: faded(self.recent.dequeue_reads, work.dequeue_reads),
+            flash_writes: faded(self.recent.flash_writes, work.flash_writes),
+            disk_reads: faded(self.recent.disk_reads, work.disk_reads),
+            disk_writes: faded(self.recent.disk_writes, work.disk_writes),
+        };
         if flash > disk {
             self.threshold = (self.threshold + self.threshold / 10).min(CERTAIN * 6 / 10);
         } else if 10 * flash < 8 * disk {
             self.threshold = (self.threshold - self.threshold / 20).max(CERTAIN / 10);
         }
         self.stays_from = self.stays_from.max(self.threshold);
-        if 10 * flash > 5 * disk {
-            self.share = (self.share - 2).max(32);
-        } else if 10 * flash < 3 * disk {
-            self.share = (self.share + 1).min(52);
+    }
+
+    /// At the end of a turn of the ring the share moves by one, where flash is not as busy as it should be, or
+    /// by four, where it is far from that.
+    fn turn(&mut self, pages: u64) {
+        self.turned += pages;
+        if self.turned >= self.slots {
+            self.turned = 0;
+            let (flash, disk) = self.times(&self.recent);
+            self.share = match 16 * flash {
+                flash if flash > 14 * disk => self.share - 4,
+                flash if flash > 7 * disk => self.share - 1,
+                flash if flash < 3 * disk => self.share + 4,
+                flash if flash < 6 * disk => self.share + 1,
+                _ => self.share,
+            };
+            self.share = self.share.clamp(32, 52);
         }
     }
 
@@ -180,6 +212,7 @@ impl Evidence {
     /// A group of so many pages is dequeued, whose valid ones have these weights. At most `most` stay.
     pub fn dequeue(&mut self, mut weights: Vec<u64>, group_pages: u64, most: u64) {
         self.has_dequeued = true;
+        self.turn(group_pages);
         weights.sort();
         let mut staying = 0;
         while staying < most && weights.last().is_some_and(|best| *best >= self.stays_from) {

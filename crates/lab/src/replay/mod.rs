@@ -42,7 +42,6 @@ pub use run::{Counts, Point};
 pub use workload::Workload;
 
 use crate::bench::parallel;
-use device::costs;
 use entresol_core::{Cache, Fragments, Partition, fragment_region_bytes, region_bytes};
 use entresol_ftl::cache::BlockCache;
 use entresol_trace::{SampledTrace, Trace};
@@ -135,7 +134,7 @@ pub(crate) fn replay(
             let core = config.core_config(policy)?;
             let mut region = vec![0u64; region_bytes(&core) / 8];
             let mut partition = Partition::format(region.as_mut_bytes(), &core)?;
-            let costs = costs(&config.flash_device, &config.disk_device, trace.page_bytes);
+            let costs = config.costs(trace.page_bytes);
             partition.set_costs(&costs);
             let flash = config.device(&config.flash_device, trace, core.slots.into())?;
             let devices = (flash, disk);

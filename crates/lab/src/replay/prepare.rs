@@ -1,9 +1,9 @@
 //! What runs over one trace share, and what is checked before they start.
 
 use super::config::{Arrival, RunConfig};
-use super::device::{Device, DeviceSpec};
+use super::device::{Device, DeviceSpec, costs};
 use super::error::SimulationError;
-use entresol_core::{BlockKind, Cache, Config, GROUP_PAGES_MIN, Mode, PolicyKind};
+use entresol_core::{BlockKind, Cache, Config, Costs, GROUP_PAGES_MIN, Mode, PolicyKind};
 use entresol_ftl::cache::{
     BLOCKS_MIN, BlockCache, CacheSizes, FlashTier, FlashTierConfig, RwFdb, RwFdbConfig,
 };
@@ -159,6 +159,11 @@ impl RunConfig {
             None => core_config(policy, self.flash_pages),
             Some(whole) => sampled_core_config(policy, self.flash_pages, whole),
         }
+    }
+
+    /// What the devices cost, for policies that weigh that, of pages of so many bytes.
+    pub fn costs(&self, page_bytes: u32) -> Costs {
+        costs(&self.flash_device, &self.disk_device, page_bytes)
     }
 
     /// Bytes that may be written to flash in a day, if that is limited.

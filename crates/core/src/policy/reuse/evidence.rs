@@ -8,8 +8,8 @@
 //! - A *threshold* is the least weight of pages that are written. Work is counted and multiplied by what it
 //!   costs: while flash takes longer than disk, the threshold grows, since then each write takes time from
 //!   the reads of the same device; while flash has time to spare, it shrinks.
-//! - A *share* of each group stays in the ring. It shrinks while flash takes more than half of the disk's
-//!   time: most writes of a busy flash are of pages that stay.
+//! - A *share* of each group stays in the ring. It shrinks while flash is busy: most writes of a busy flash
+//!   are of pages that stay. It changes once a turn of the ring, which is when an effect shows.
 //!
 //! Invariants: no page's note is older than [`AGE_MAX`] and a half, so ages are not mistaken modulo 1,024: a
 //! hand passes over all notes, one at each miss. Each class is refreshed about eight times in as many misses
@@ -44,12 +44,16 @@ const REFRESHES: u32 = 8;
 const SHARE_MIN: u32 = 32;
 const SHARE_MAX: u32 = 52;
 const SHARE_OF: u32 = 64;
-/// While flash takes more than so many tenths of the disk's time, the share shrinks by so many parts; while
-/// it takes less, it grows by so many.
-const FLASH_BUSY: u64 = 5;
-const SHARE_SHRINKS: u32 = 2;
-const FLASH_IDLE: u64 = 3;
-const SHARE_GROWS: u32 = 1;
+/// Where it begins when costs are known.
+const SHARE_FIRST: u32 = 44;
+/// At the end of a turn of the ring the share shrinks by a part if flash took more than so many 16ths of the
+/// disk's time, grows by one if it took less, and moves by more if it took over twice or under half of that.
+const FLASH_BUSY: u64 = 7;
+const FLASH_IDLE: u64 = 6;
+const FLASH_OF: u64 = 16;
+const FAR_STEP: u32 = 4;
+/// Of the work so far, one part of so many is forgotten whenever the threshold is adapted.
+const WORK_FADES: u32 = 8;
 /// `stays_from` changes by its part of so many, and is never less than this.
 const STEPS: u32 = 32;
 /// The threshold: least, and most.
@@ -144,6 +148,8 @@ struct Head {
     stays_from: u32,
     /// Log placement: the share of a group above which `stays_from` grows, in [`SHARE_OF`] parts.
     share: u32,
+    /// Log placement: pages of the groups dequeued in this turn of the ring.
+    turned: u32,
     /// Log placement: the greatest weight of the pages of a group that left, a running mean.
     margin: u32,
     /// The least weight of pages that are written, as times have it.
@@ -154,8 +160,9 @@ struct Head {
     slots: u32,
     /// Times of a page.
     times: Times,
-    /// Work since the threshold was adapted.
+    /// Work since the threshold was adapted, and all of it, fading.
     work: Work,
+    recent: Work,
 }
 
 const HEAD: SectionPlan = SectionPlan::one::<Head>("evidence");
@@ -238,6 +245,9 @@ impl Evidence<'_> {
     pub(super) fn set_costs(&mut self, costs: &Costs, write_ns: u32, dequeue_read_ns: u32) {
         let head = &mut *self.head;
         let known = if costs.are_known() { u32::MAX } else { 0 };
+        if costs.are_known() && head.times.flash_read == 0 {
+            head.share = SHARE_FIRST;
+        }
         head.times = Times {
             flash_read: costs.flash_read_ns & known,
             dequeue_read: dequeue_read_ns & known,
@@ -250,20 +260,36 @@ impl Evidence<'_> {
         head.stays_from = head.stays_from.max(head.threshold_of_owner);
     }
 
-    /// Adapts the threshold, and the share that stays, to the work since the last time.
+    /// Adapts the threshold to the work since the last time.
     fn adapt(&mut self) {
         let head = &mut *self.head;
-        let (flash, disk) = std::mem::replace(&mut head.work, Work::NONE).times(&head.times);
+        let work = std::mem::replace(&mut head.work, Work::NONE);
+        head.recent.fade(WORK_FADES);
+        head.recent.add(&work);
+        let (flash, disk) = work.times(&head.times);
         if flash > disk {
             head.threshold = (head.threshold + head.threshold / GROWS).min(THRESHOLD_MAX);
         } else if flash * 10 < disk * TIME_TO_SPARE {
             head.threshold = (head.threshold - head.threshold / SHRINKS).max(THRESHOLD_MIN);
         }
         head.stays_from = head.stays_from.max(head.threshold);
-        if flash * 10 > disk * FLASH_BUSY {
-            head.share = (head.share - SHARE_SHRINKS).max(SHARE_MIN);
-        } else if flash * 10 < disk * FLASH_IDLE {
-            head.share = (head.share + SHARE_GROWS).min(SHARE_MAX);
+    }
+
+    /// So many pages more of the ring are about to be dequeued. At the end of a turn the share is adapted.
+    fn turn(&mut self, pages: u32) {
+        let head = &mut *self.head;
+        head.turned += pages;
+        if head.turned < head.slots {
+            return;
+        }
+        head.turned = 0;
+        let (flash, disk) = head.recent.times(&head.times);
+        let step = |is_far: bool| if is_far { FAR_STEP } else { 1 };
+        let (flash, busy, idle) = (flash * FLASH_OF, disk * FLASH_BUSY, disk * FLASH_IDLE);
+        if flash > busy {
+            head.share = (head.share - step(flash > 2 * busy)).max(SHARE_MIN);
+        } else if flash < idle {
+            head.share = (head.share + step(flash < idle / 2)).min(SHARE_MAX);
         }
     }
 
@@ -275,6 +301,7 @@ impl Evidence<'_> {
     /// The group in `slots` of the ring is about to be dequeued; at most so many of its pages stay.
     pub(super) fn dequeue(&mut self, pages: &Pages<'_>, slots: Range<u32>, most: u32) {
         let group_pages = slots.len() as u32;
+        self.turn(group_pages);
         let valid = slots.filter(|slot| pages.directory.entry(*slot).has(VALID));
         let mut weights: ArrayVec<u32, GROUP_PAGES_MAX> =
             valid.map(|slot| self.weight(pages, slot)).collect();
@@ -450,7 +477,8 @@ impl Evidence<'_> {
 
     /// Takes nothing in the region for granted.
     pub(super) fn check(&self) -> Result<(), Violation> {
-        let Head { class, note, ghost, epoch_misses, one, stays_from, threshold, share, .. } = *self.head;
+        let Head { class, note, ghost, epoch_misses, one, stays_from, threshold, share, turned, .. } =
+            *self.head;
         same(|| "the class to be refreshed exists", true, class < CLASSES)?;
         same(|| "the note to be refreshed exists", true, (note as usize) < self.notes.len())?;
         same(|| "the ghost to be refreshed exists", true, ghost < self.ghosts.words())?;
@@ -461,6 +489,7 @@ impl Evidence<'_> {
         let possible = THRESHOLD_MIN..=THRESHOLD_MAX;
         same(|| "a possible threshold", true, possible.contains(&threshold))?;
         same(|| "a possible share of staying", true, (SHARE_MIN..=SHARE_MAX).contains(&share))?;
+        same(|| "a turn of the ring has not ended", true, turned < self.head.slots)?;
         self.ghosts.check()
     }
 }

@@ -33,6 +33,22 @@ impl Work {
     pub const NONE: Self =
         Self { flash_reads: 0, dequeue_reads: 0, flash_writes: 0, disk_reads: 0, disk_writes: 0 };
 
+    fn counts(&mut self) -> [&mut u32; 5] {
+        let Self { flash_reads, dequeue_reads, flash_writes, disk_reads, disk_writes } = self;
+        [flash_reads, dequeue_reads, flash_writes, disk_reads, disk_writes]
+    }
+
+    /// Forgets one part of so many.
+    pub fn fade(&mut self, parts: u32) {
+        self.counts().into_iter().for_each(|count| *count -= *count / parts);
+    }
+
+    pub fn add(&mut self, more: &Self) {
+        let mut more = *more;
+        let both = self.counts().into_iter().zip(more.counts());
+        both.for_each(|(count, more)| *count = count.saturating_add(*more));
+    }
+
     /// The time of flash, and of disk.
     pub fn times(&self, of: &Times) -> (u64, u64) {
         let time = |count: u32, each: u32| u64::from(count) * u64::from(each);
