@@ -186,8 +186,8 @@ impl Evidence {
         self.stays_from = self.stays_from.max(self.threshold);
     }
 
-    /// At the end of a turn of the ring the share moves by one, where flash is not as busy as it should be, or
-    /// by four, where it is far from that.
+    /// At the end of a turn of the ring the share moves by one, where flash is not as busy as it should be,
+    /// or by four, where it is far from that.
     fn turn(&mut self, pages: u64) {
         self.turned += pages;
         if self.turned >= self.slots {
