@@ -6,11 +6,13 @@
 //! - A summary counts only if it is of the epoch in which the position was given out. From the rear at the
 //!   open on that is the present epoch; before, the open has rewritten each summary that was not
 //!   ([`crate::recover`]).
+//! - The directory calls a page one on flash when all of its group is, with the summary. So a summary is
+//!   read once.
 //! - The two copies of a summary must not contradict each other, and must name the page.
 
 use crate::recover::Reader;
 use crate::{SharedFront, TierError};
-use entresol_core::{Lsn, PageId, Position};
+use entresol_core::{Lsn, PageId, Position, mutant};
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::summary::Entry;
@@ -33,8 +35,6 @@ pub(crate) struct Lsns {
 /// What the summary of a group says.
 struct Group {
     number: u64,
-    /// Nothing will be added.
-    is_whole: bool,
     entries: Vec<Option<Entry>>,
 }
 
@@ -53,13 +53,10 @@ impl Lsns {
             groups.resize_with(self.layout.groups().min(GROUPS_MAX) as usize, || None);
         }
         let place = (number % groups.len() as u64) as usize;
-        let is_known = |group: &Group| {
-            group.number == number && (group.is_whole || group.entries.get(at).is_some_and(Option::is_some))
-        };
+        let is_known = |group: &Group| group.number == number || mutant!("lsn-of-an-older-round");
         if !groups[place].as_ref().is_some_and(is_known) {
             let mut reader = Reader::new(&*self.flash, &self.superblock, self.layout);
-            let (entries, is_whole) = reader.agreed(number)?;
-            groups[place] = Some(Group { number, is_whole, entries });
+            groups[place] = Some(Group { number, entries: reader.agreed(number)? });
         }
         let entry = groups[place].as_ref().and_then(|group| *group.entries.get(at)?);
         Ok(entry.filter(|entry| entry.page == page).map(|entry| entry.lsn))

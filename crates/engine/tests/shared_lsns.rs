@@ -7,11 +7,26 @@ use entresol_engine::{Handed, Layer, SharedFront, TierOptions};
 use entresol_format::summary::Summary;
 use entresol_format::{BLOCK_BYTES, PageFormat};
 use entresol_runtime::rng::Rng;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use support::shared::{PAGES, World, put};
 use support::{PAGE, small, victim};
+
+/// The environment names the mutant, in a build that has them.
+#[cfg(feature = "mutants")]
+const MUTANT: &str = "ENTRESOL_LSN_MUTANT";
+
+/// A cache, with the mutant that is hunted.
+fn new_world(options: TierOptions) -> World {
+    #[cfg(feature = "mutants")]
+    if let Ok(mutant) = std::env::var(MUTANT) {
+        // Every test makes its first world with it.
+        let _ = entresol_core::mutant::choose(&mutant);
+    }
+    World::new(options)
+}
 
 /// Changes, fetches and forgets pages, and makes checkpoints now and then.
 fn work(world: &World, front: &SharedFront, rng: &mut Rng, next: &mut u64) {
@@ -46,7 +61,7 @@ fn check(world: &World, front: &SharedFront) -> usize {
 #[test]
 fn a_known_lsn_is_that_of_the_newest_version_also_after_restarts() {
     for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
-        let world = World::new(small(policy, 96));
+        let world = new_world(small(policy, 96));
         let mut tier = world.create();
         let (mut rng, mut next, mut known, mut at_opens) = (Rng::new(7), 1, 0, 0);
         for round in 0..8 {
@@ -68,9 +83,12 @@ fn a_known_lsn_is_that_of_the_newest_version_also_after_restarts() {
     }
 }
 
+/// A page that is not on flash after so long never will be.
+const STALLED_AFTER: Duration = Duration::from_secs(if cfg!(feature = "mutants") { 10 } else { 60 });
+
 /// Waits until the LSN of `page` is known to be this one.
 fn await_lsn(front: &SharedFront, page: u64, lsn: u64) {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + STALLED_AFTER;
     while front.newer_lsn(PageId(page)) != Some(Lsn(lsn)) {
         assert!(Instant::now() < until, "page {page} is on flash with LSN {lsn}");
         sleep(Duration::from_millis(1));
@@ -78,9 +96,9 @@ fn await_lsn(front: &SharedFront, page: u64, lsn: u64) {
 }
 
 #[test]
-fn a_group_is_looked_at_again_until_it_is_whole() {
+fn an_lsn_is_told_once_its_group_is_on_flash() {
     for policy in [PolicyKind::Face, PolicyKind::FaceGsc] {
-        let world = World::new(TierOptions { policy, ..postgres() });
+        let world = new_world(TierOptions { policy, ..postgres() });
         let tier = world.create();
         let front = world.attach().unwrap();
         for page in 0..4 {
@@ -98,6 +116,12 @@ fn a_group_is_looked_at_again_until_it_is_whole() {
         await_lsn(&front, 0, 20);
         front.forget(PageId(0), PageId(0)).unwrap();
         assert_eq!(front.newer_lsn(PageId(0)), None, "{policy:?}: it is dead");
+        (8..12).for_each(|page| put_unchanged(&front, page, 40));
+        (12..16).for_each(|page| put_postgres(&front, page, 50));
+        front.checkpoint().unwrap();
+        await_lsn(&front, 12, 50);
+        let known = (8..12).filter_map(|page| front.newer_lsn(PageId(page)));
+        assert_eq!(known.count(), 0, "{policy:?}: the disk has them, too");
         tier.close().unwrap();
     }
 }
@@ -107,12 +131,21 @@ fn postgres() -> TierOptions {
     TierOptions { page_format: PageFormat::Postgres, page_bytes: 8192, ..small(PolicyKind::FaceGsc, 96) }
 }
 
-/// Hands down a page of PostgreSQL with this LSN.
+/// Hands down a changed page of PostgreSQL with this LSN.
 fn put_postgres(front: &SharedFront, page: u64, lsn: u32) {
+    hand_down(front, page, lsn, true);
+}
+
+/// The same of a page that the disk has.
+fn put_unchanged(front: &SharedFront, page: u64, lsn: u32) {
+    hand_down(front, page, lsn, false);
+}
+
+fn hand_down(front: &SharedFront, page: u64, lsn: u32, dirty: bool) {
     let mut bytes = vec![0; 8192];
     bytes[4..8].copy_from_slice(&lsn.to_le_bytes());
     PageFormat::Postgres.unseal(&mut bytes, PageId(page));
-    let handed = front.evict(victim(PageId(page), lsn.into(), true, true), &bytes).unwrap();
+    let handed = front.evict(victim(PageId(page), lsn.into(), dirty, dirty), &bytes).unwrap();
     assert!(matches!(handed, Handed::Taken(_)), "{handed:?}");
 }
 
@@ -136,7 +169,7 @@ fn copies(world: &World, number: u64) -> (Vec<usize>, Vec<u64>) {
 #[test]
 fn a_summary_that_a_crash_took_back_tells_no_lsn() {
     const TORN: u64 = 2;
-    let world = World::new(postgres());
+    let world = new_world(postgres());
     let tier = world.create();
     let front = world.attach().unwrap();
     (40..48).for_each(|page| put_postgres(&front, page, 2));
@@ -156,7 +189,10 @@ fn a_summary_that_a_crash_took_back_tells_no_lsn() {
     assert_eq!(front.newer_lsn(PageId(0)), None, "its group was torn");
     put_postgres(&front, 0, 50);
     front.flush().unwrap();
-    assert_eq!(copies(&world, TORN).1, [50, 100], "one copy is left over");
+    let (blocks, lsns) = copies(&world, TORN);
+    assert_eq!(lsns, [50, 100], "one copy is left over");
+    let left_over = blocks[1] * BLOCK_BYTES..(blocks[1] + 1) * BLOCK_BYTES;
+    let older = fs::read(world.path("flash")).unwrap()[left_over.clone()].to_vec();
     assert_eq!(front.newer_lsn(PageId(0)), None, "its group is still filled, in memory");
     tier.abandon();
     drop((front, tier));
@@ -165,5 +201,53 @@ fn a_summary_that_a_crash_took_back_tells_no_lsn() {
     let front = world.attach().unwrap();
     assert_eq!(front.newer_lsn(PageId(0)), Some(Lsn(50)));
     assert_eq!(copies(&world, TORN).1, [50, 50], "the open has rewritten both");
+    drop(front);
+
+    // The device has lost one of these two writes.
+    let flash = File::options().write(true).open(world.path("flash")).unwrap();
+    flash.write_all_at(&older, left_over.start as u64).unwrap();
+    assert_eq!(copies(&world, TORN).1, [50, 100]);
+    let front = world.attach().unwrap();
+    assert_eq!(front.newer_lsn(PageId(0)), None, "the copies contradict each other");
     tier.close().unwrap();
+}
+
+/// Every group is in its place again a round later, with the same pages and newer LSNs.
+#[test]
+fn a_group_of_an_older_round_tells_no_lsn() {
+    const SLOTS: u64 = 96;
+    let world = new_world(TierOptions { policy: PolicyKind::Face, ..postgres() });
+    let tier = world.create();
+    let front = world.attach().unwrap();
+    for round in 1..4 {
+        for page in 0..SLOTS {
+            let lsn = round * 1000 + page;
+            put_postgres(&front, page, lsn as u32);
+            let known = front.newer_lsn(PageId(page));
+            assert!(known.is_none_or(|known| known == Lsn(lsn)), "{known:?}, it has LSN {lsn}");
+        }
+        await_lsn(&front, SLOTS / 2, round * 1000 + SLOTS / 2);
+    }
+    tier.close().unwrap();
+}
+
+/// Named bugs of what is told without a read: the test that notices each. A mutant is chosen once for a
+/// process, so each has a process of its own: this test binary again.
+#[cfg(feature = "mutants")]
+#[test]
+fn each_mutant_is_noticed() {
+    let noticed = [
+        ("lsn-of-an-older-round", "a_group_of_an_older_round_tells_no_lsn"),
+        ("contradicted-lsn-believed", "a_summary_that_a_crash_took_back_tells_no_lsn"),
+        ("lsn-of-a-clean-page", "an_lsn_is_told_once_its_group_is_on_flash"),
+    ];
+    for (mutant, test) in noticed {
+        let this = std::env::current_exe().unwrap();
+        let run = std::process::Command::new(this).args(["--exact", test]).env(MUTANT, mutant).output();
+        let run = run.unwrap();
+        let text = String::from_utf8_lossy(&run.stdout);
+        let panic = text.lines().skip_while(|line| !line.contains("panicked at"));
+        println!("{mutant}: {}", panic.take(3).collect::<Vec<_>>().join(" "));
+        assert!(!run.status.success(), "{mutant} was not noticed by {test}");
+    }
 }

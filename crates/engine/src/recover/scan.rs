@@ -180,18 +180,20 @@ impl<'a> Reader<'a> {
     }
 
     /// The entries of a group as the copies of its summary tell; `None` where no copy has one, or two
-    /// contradict each other. And whether the group is whole, by one of them.
-    pub(crate) fn agreed(&mut self, group: u64) -> Result<(Vec<Option<Entry>>, bool), TierError> {
-        let group_pages = self.superblock.group_pages;
-        let mut entries: Vec<Option<Entry>> = vec![None; group_pages as usize];
-        let (mut is_whole, mut contradicted) = (false, Vec::new());
+    /// contradict each other.
+    pub(crate) fn agreed(&mut self, group: u64) -> Result<Vec<Option<Entry>>, TierError> {
+        let mut entries: Vec<Option<Entry>> = vec![None; self.superblock.group_pages as usize];
+        let mut contradicted = Vec::new();
         for copy in 0..self.layout.summary_copies() {
             for block in self.summary_copies(&[group], copy)? {
                 let Block::Summary(raw) = block else { continue };
-                is_whole |= raw.head.written == group_pages;
                 for (at, found) in raw.group.entries.into_iter().enumerate() {
                     match (entries[at], found) {
-                        (Some(known), Some(found)) if known != found => contradicted.push(at),
+                        (Some(known), Some(found))
+                            if known != found && !mutant!("contradicted-lsn-believed") =>
+                        {
+                            contradicted.push(at);
+                        }
                         (None, found) => entries[at] = found,
                         _ => {}
                     }
@@ -199,7 +201,7 @@ impl<'a> Reader<'a> {
             }
         }
         contradicted.into_iter().for_each(|at| entries[at] = None);
-        Ok((entries, is_whole))
+        Ok(entries)
     }
 
     /// Reads one copy of the summaries of `groups`, at most [`BATCH`].
