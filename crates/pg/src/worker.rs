@@ -18,7 +18,8 @@ use entresol_format::label::LABEL_AREA_BYTES;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::RefCell;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -281,6 +282,11 @@ fn open_label(folder: &Path, is_needed: bool) -> Result<(FileDevice, bool), Stri
     }
     let options = FileOptions { is_direct_wanted: false, ..FileOptions::create(LABEL_AREA_BYTES) };
     let label = FileDevice::open(&path, options).map_err(|error| fail(&error))?;
+    if is_new {
+        // As all files of the cluster: its group may read it if that may enter the folder (initdb -g).
+        let entered = fs::metadata(folder).map_err(|error| fail(&error))?.permissions().mode();
+        fs::set_permissions(&path, Permissions::from_mode(entered & 0o640)).map_err(|error| fail(&error))?;
+    }
     Ok((label, is_new))
 }
 
@@ -372,4 +378,20 @@ pub(crate) fn close(drain: bool, redo: u64) -> i32 {
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_may_read_the_label_if_it_may_enter_the_folder() {
+        for (entered, read) in [(0o700, 0o600), (0o750, 0o640)] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::set_permissions(&folder, Permissions::from_mode(entered)).unwrap();
+            assert!(open_label(folder.path(), false).unwrap().1, "it is new");
+            let label = fs::metadata(folder.path().join("label")).unwrap();
+            assert_eq!(label.permissions().mode() & 0o777, read);
+        }
+    }
 }
