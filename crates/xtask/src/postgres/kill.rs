@@ -87,6 +87,13 @@ fn refused_without_the_cache(bench: &Bench, server: &Server<'_>) -> Result<()> {
             _ => bail!("kill: a server without the module did not refuse the cluster"),
         }
     }
+    let mut single = program("postgres");
+    single.args(["--single", "-D"]).arg(server.data()).arg("template1").stdin(Stdio::null());
+    let said = output(&mut single);
+    if !said.as_ref().is_err_and(|why| format!("{why:#}").contains("database cluster needs its flash cache"))
+    {
+        bail!("kill: a single-user server did not refuse the cluster: {said:?}");
+    }
     if let Ok(said) = output(program("pg_checksums").arg("--check").arg(server.data())) {
         bail!("kill: pg_checksums did not refuse a cluster that needs its cache: {said}");
     }

@@ -38,12 +38,14 @@ fn regress_with(
     finish(bench, &server, name, &mut regress, cache)
 }
 
-/// The regression tests with each kind of reads and writes, with checksums and without.
+/// The regression and isolation tests with each kind of reads and writes, with checksums and without.
 pub(super) fn matrix(bench: &Bench, cache: &Cache) -> Result<()> {
     for (io, more) in [("buffered", ""), ("direct", "debug_io_direct = data\n")] {
         for (checksums, options) in [("checksums", &["-k"][..]), ("no checksums", &[])] {
-            let name = format!("{} regress {io} {checksums}", cache.name);
-            regress_with(bench, &name, options, &format!("{}{more}", cache.tiny), Some(cache))?;
+            let configuration = format!("{}{more}", cache.tiny);
+            let name = |suite| format!("{} {suite} {io} {checksums}", cache.name);
+            regress_with(bench, &name("regress"), options, &configuration, Some(cache))?;
+            isolation_with(bench, &name("isolation"), options, &configuration, cache)?;
         }
     }
     Ok(())
@@ -87,11 +89,20 @@ fn check_pages(bench: &Bench, server: &Server<'_>, name: &str) -> Result<()> {
 }
 
 pub(super) fn isolation(bench: &Bench, cache: &Cache) -> Result<()> {
-    let name = format!("{} isolation", cache.name);
-    let server = Server::start(&bench.build, &bench.user, &name, &[], cache.tiny)?;
+    isolation_with(bench, &format!("{} isolation", cache.name), &[], cache.tiny, cache)
+}
+
+fn isolation_with(
+    bench: &Bench,
+    name: &str,
+    options: &[&str],
+    configuration: &str,
+    cache: &Cache,
+) -> Result<()> {
+    let server = Server::start(&bench.build, &bench.user, name, options, configuration)?;
     let tests = bench.build.source.join("src/test/isolation");
     let mut regress = pg_regress(bench, &server, &tests, "pg_isolation_regress", "isolation_schedule")?;
-    finish(bench, &server, &name, &mut regress, Some(cache))
+    finish(bench, &server, name, &mut regress, Some(cache))
 }
 
 fn pg_regress(
@@ -133,6 +144,7 @@ fn finish(
     })?;
     println!("{name}: {said}");
     if let Some(cache) = cache {
+        check_pages(bench, server, name)?;
         server.query("CHECKPOINT")?;
         check_counters(server, name, cache)?;
     }

@@ -53,11 +53,15 @@ enum Suite {
     /// PostgreSQL's TAP tests of recovery, backups and pg_rewind, every cluster with a flash cache of its
     /// own: half an hour. Only if named.
     FlashTap,
-    /// The regression tests over the flash cache, buffered and direct, with checksums and without. Only if
-    /// named.
+    /// The regression and isolation tests over the flash cache, buffered and direct, with checksums and
+    /// without. Only if named.
     FlashMatrix,
+    /// As `flash-matrix`, in write-through mode. Only if named.
+    ThroughMatrix,
     /// The tests of contrib's modules over the flash cache. Only if named.
     FlashContrib,
+    /// As `flash-contrib`, in write-through mode. Only if named.
+    ThroughContrib,
     /// The primary is killed under load, its synchronous standby promoted, and the old primary rewound; as
     /// many times as `--rounds` says. Only if named.
     FlashFailover,
@@ -164,7 +168,9 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::Tap => tap::over_model(&bench)?,
             Suite::FlashTap => tap::over_flash(&bench, &arguments.script)?,
             Suite::FlashMatrix => suites::matrix(&bench, &ENTRESOL)?,
+            Suite::ThroughMatrix => suites::matrix(&bench, &THROUGH)?,
             Suite::FlashContrib => suites::contrib(&bench, &ENTRESOL)?,
+            Suite::ThroughContrib => suites::contrib(&bench, &THROUGH)?,
             Suite::FlashFailover => failover::test(&bench, arguments.rounds)?,
         }
     }
