@@ -1,6 +1,7 @@
 //! The suite `flash-failover`: a primary with a synchronous standby, each with its own flash, is killed under
 //! load; the standby is promoted; the old primary is rewound and becomes the next standby. Everything that
-//! was acknowledged must be on the new primary, every time.
+//! was acknowledged must be on the new primary, every time. By turns the old primary is rewound as it was
+//! killed, or after it was started and stopped, with pages that only its cache has.
 
 use super::cache::ENTRESOL;
 use super::kill::{self, POSTMASTER};
@@ -16,8 +17,10 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
-    let configuration =
-        format!("{}wal_level = replica\nwal_log_hints = on\nwal_keep_size = 1GB\n", ENTRESOL.kill);
+    let configuration = format!(
+        "{}entresol.drain_at_shutdown = off\nwal_level = replica\nwal_log_hints = on\nwal_keep_size = 1GB\n",
+        ENTRESOL.kill
+    );
     let first = Server::start(&bench.build, &bench.user, "failover a", &["-k"], &configuration)?;
     output(first.client("pgbench").args(["-i", "-q", "-s", "5"]))?;
     first.query("CREATE EXTENSION amcheck; CREATE EXTENSION entresol")?;
@@ -35,6 +38,10 @@ pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
         standby.query("ALTER SYSTEM SET synchronous_standby_names = ''")?;
         standby.query("SELECT pg_reload_conf()")?;
         kill::check(standby, acknowledged).with_context(about)?;
+        if round % 2 == 1 {
+            kill::wait_until_it_runs(primary, true).with_context(about)?;
+            primary.stop()?;
+        }
         rewind(bench, primary, standby).with_context(about)?;
         (primary, standby) = (standby, primary);
     }
@@ -46,6 +53,8 @@ pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
         server.check_log_for_panics()?;
     }
     standby.stop()?;
+    primary.query("ALTER SYSTEM SET entresol.drain_at_shutdown = on")?;
+    primary.query("SELECT pg_reload_conf()")?;
     primary.stop()?;
     primary.check_files()?;
     println!(
@@ -76,15 +85,29 @@ fn is_synchronous(primary: &Server<'_>, standby: &Server<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Makes a standby of the killed `old` primary.
+/// Makes a standby of the stopped or killed `old` primary, whose cache has pages that its files do not have:
+/// pg_rewind lets it write them, and refuses it if it may not.
 fn rewind(bench: &Bench, old: &Server<'_>, new: &Server<'_>) -> Result<()> {
-    // pg_rewind would recover a crashed target with a single-user server, which has no worker.
-    kill::wait_until_it_runs(old, true)?;
-    old.stop()?;
     let source = format!("host={} port={} user=postgres dbname=postgres", new.socket().display(), new.port());
     let mut rewind = bench.user.command(bench.build.program("pg_rewind"));
     rewind.arg("-D").arg(old.data()).args(["--source-server", &source, "-R", "--no-sync"]);
-    output(&mut rewind).context("pg_rewind")?;
+    let refused = output(rewind.arg("--no-ensure-shutdown")).err().map(|why| format!("{why:#}"));
+    if !refused.as_ref().is_some_and(|why| why.contains("target cluster needs its flash cache")) {
+        bail!("pg_rewind did not refuse a target that needs its cache: {refused:?}");
+    }
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut rewind = bench.user.command(bench.build.program("pg_rewind"));
+        rewind.arg("-D").arg(old.data()).args(["--source-server", &source, "-R", "--no-sync"]);
+        match output(&mut rewind) {
+            Ok(_) => break,
+            // The children of a postmaster that was killed need a moment to notice it.
+            Err(why) if format!("{why:#}").contains("could not start server") && Instant::now() < until => {
+                thread::sleep(Duration::from_millis(500));
+            }
+            Err(why) => return Err(why.context("pg_rewind")),
+        }
+    }
     // It has the configuration of its source now.
     own_flash(old)?;
     old.start_again()

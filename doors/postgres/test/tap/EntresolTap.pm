@@ -21,6 +21,15 @@ if ($0 =~ m{\bt/\d+\w*\.pl$})
 		return $start->($node, @rest);
 	};
 
+	# pg_rewind has its source write what only the source's cache has; its role must be allowed to ask.
+	my $psql = \&PostgreSQL::Test::Cluster::safe_psql;
+	*PostgreSQL::Test::Cluster::safe_psql = sub {
+		my ($node, $database, $sql, @rest) = @_;
+		$sql .= ';GRANT EXECUTE ON FUNCTION pg_catalog.pg_backup_start(text, boolean) TO rewind_user;'
+		  if $sql =~ /CREATE ROLE rewind_user/;
+		return $psql->($node, $database, $sql, @rest);
+	};
+
 	# A copy of a crashed cluster's files is not the cluster: it needs its flash, too.
 	my $copy = \&PostgreSQL::Test::Cluster::backup_fs_cold;
 	*PostgreSQL::Test::Cluster::backup_fs_cold = sub {
@@ -56,11 +65,14 @@ sub name_flash
 	my @libraries = $conf =~ /^shared_preload_libraries\s*=\s*'?([^'\n]*)'?/mg;
 	my @wanted = grep { $_ ne '' && $_ ne 'entresol' } split /\s*,\s*/, ($libraries[-1] // '');
 	my $wanted = join ',', @wanted, 'entresol';
+	# It starts a copy of a running cluster's files without a backup_label. In write-back mode that is refused.
+	my $mode = $0 =~ /042_low_level_backup/ ? 'write-through' : 'write-back';
 	$node->append_conf('postgresql.conf', qq{
 shared_preload_libraries = '$wanted'
 entresol.flash = '$flash'
 entresol.size = 24MB
 entresol.objects = 2048
+entresol.mode = '$mode'
 entresol.drain_at_shutdown = on
 });
 	return;
