@@ -3,6 +3,9 @@
 //! `door_counts CALLS count WHAT` makes the calls once in a function `counted_WHAT`, for callgrind;
 //! `door_counts CALLS time` times them, beside the bare `pread` of the same pages. WHAT: `read` of a page on
 //! flash, `absent` (a look-up in vain), `evict` of a dirty page, `again` (a clean page that is on flash).
+//!
+//! `door_counts CALLS together N,N,…`: so many processes at once, which do nothing else than read or look up
+//! in vain. All take the partition's latch for each call, which therefore limits them.
 #![allow(unsafe_code)] // calls of C functions
 
 #[path = "../tests/cluster/mod.rs"]
@@ -15,7 +18,10 @@ use entresol_runtime::rng::Rng;
 use std::ffi::c_void;
 use std::fs;
 use std::hint::black_box;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,10 +35,13 @@ const BATCH: usize = 64;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [calls, how, what @ ..] = &arguments[..] else {
-        eprintln!("usage: door_counts CALLS (count read|absent|evict|again | time)");
+        eprintln!("usage: door_counts CALLS (count read|absent|evict|again | time | together N,N,...)");
         std::process::exit(2);
     };
     let calls: usize = calls.parse().expect("a number of calls");
+    if let ("front", [folder, what]) = (how.as_str(), what) {
+        return front(calls, Path::new(folder), what);
+    }
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir_all(folder.path().join("data/entresol")).expect("a folder");
     let server = Cluster::at(folder.path());
@@ -47,6 +56,7 @@ fn main() {
             fill();
             match (how.as_str(), what) {
                 ("count", [what]) => count(what, calls),
+                ("together", [numbers]) => together(calls, folder.path(), numbers),
                 _ => time(calls, &folder.path().join("flash")),
             }
             done.store(true, SeqCst);
@@ -117,6 +127,56 @@ fn count(what: &str, calls: usize) {
     }
 }
 
+/// Calls of processes side by side: of each number of them, and of each kind.
+fn together(calls: usize, folder: &Path, numbers: &str) {
+    for what in ["absent", "read"] {
+        for number in numbers.split(',').map(|number| number.parse::<usize>().expect("numbers")) {
+            let program = std::env::current_exe().expect("this program");
+            let fronts: Vec<_> = (0..number)
+                .map(|_| {
+                    let mut front = Command::new(&program);
+                    front.arg(calls.to_string()).arg("front").arg(folder).arg(what);
+                    front.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process")
+                })
+                .collect();
+            let mut per_second = 0.0;
+            let mut fronts: Vec<_> = fronts
+                .into_iter()
+                .map(|mut front| {
+                    let mut said = BufReader::new(front.stdout.take().expect("a pipe"));
+                    said.read_line(&mut String::new()).expect("it is attached");
+                    (front, said)
+                })
+                .collect();
+            // They begin when their pipes are closed.
+            fronts.iter_mut().for_each(|(front, _)| drop(front.stdin.take()));
+            for (mut front, mut said) in fronts {
+                let mut seconds = String::new();
+                said.read_line(&mut seconds).expect("the time that it took");
+                per_second += calls as f64 / seconds.trim().parse::<f64>().expect("seconds");
+                assert!(front.wait().expect("it ends").success());
+            }
+            println!("{what:<8} {number:3} processes {per_second:12.0} calls/s");
+        }
+    }
+}
+
+/// One of them.
+fn front(calls: usize, folder: &Path, what: &str) {
+    assert_eq!(Cluster::at(folder).attach(), code::DONE, "{}", error());
+    let mut rng = Rng::new(u64::from(std::process::id()));
+    let blocks: Vec<u32> = (0..calls).map(|_| rng.below(u64::from(BLOCKS)) as u32).collect();
+    let mut page = Page::new(0, 2);
+    println!("attached");
+    std::io::stdin().read_line(&mut String::new()).expect("the end");
+    let began = Instant::now();
+    match what {
+        "read" => counted_read(&blocks, &mut page),
+        _ => counted_absent(&blocks, &mut page),
+    }
+    println!("{}", began.elapsed().as_secs_f64());
+}
+
 /// The best of many batches, in microseconds a call.
 fn best(blocks: &[u32], mut call: impl FnMut(&[u32])) -> f64 {
     let once = |some: &[u32], call: &mut dyn FnMut(&[u32])| {
@@ -127,7 +187,7 @@ fn best(blocks: &[u32], mut call: impl FnMut(&[u32])) -> f64 {
     blocks.chunks_exact(BATCH).map(|some| once(some, &mut call)).fold(f64::MAX, f64::min)
 }
 
-fn time(calls: usize, flash: &std::path::Path) {
+fn time(calls: usize, flash: &Path) {
     let blocks = blocks(calls);
     let mut page = Page::new(0, 2);
     // As a front opens it: past the kernel's cache, if the file system can.

@@ -3,6 +3,7 @@
 mod chart;
 mod disk;
 mod golden;
+mod hits;
 mod load;
 mod memory;
 mod overhead;
@@ -43,6 +44,8 @@ enum What {
     Restart(restart::RestartArgs),
     /// What the patches and the cache cost a server that has everything in DRAM. Needs root.
     Overhead(overhead::OverheadArgs),
+    /// Backends that find every page on flash, one and more at a time. Needs root.
+    Hits(hits::HitsArgs),
     /// What the cache takes of DRAM.
     Memory(memory::MemoryArgs),
 }
@@ -77,6 +80,7 @@ pub fn bench(arguments: &BenchArgs) -> Result<()> {
         What::Throttled(arguments) => throttled::measure(&rig, arguments),
         What::Restart(arguments) => restart::measure(&rig, arguments),
         What::Overhead(arguments) => overhead::measure(&rig, arguments),
+        What::Hits(arguments) => hits::measure(&rig, arguments),
         What::Memory(arguments) => memory::measure(&rig, arguments),
     }
 }

@@ -51,10 +51,11 @@ const WORKS: [(&str, &[&str]); 2] = [("select", &["-S"]), ("tpcb", &[])];
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Point {
-    per_second: f64,
+pub(super) struct Point {
+    pub transactions: f64,
+    pub per_second: f64,
     /// Processor time of the server's processes for each transaction.
-    cpu_us: f64,
+    pub cpu_us: f64,
 }
 
 /// A work, a server and its points, by rounds.
@@ -87,7 +88,7 @@ pub(super) fn measure(rig: &Rig, arguments: &OverheadArgs) -> Result<()> {
         for (work, options) in WORKS {
             for at in 0..servers.len() {
                 let (name, server) = &servers[(at + round as usize) % servers.len()];
-                let point = once(server, options, arguments)?;
+                let point = once(server, options, arguments.clients, arguments.seconds)?;
                 let series = all.iter_mut().find(|series| series.work == work && series.server == *name);
                 series.context("a series for each")?.points.push(point);
             }
@@ -106,9 +107,7 @@ fn start<'a>(
     arguments: &OverheadArgs,
 ) -> Result<Server<'a>> {
     let server = Server::start(build, &rig.user, name, &["-k"], &format!("{SETTINGS}{more}"))?;
-    output(server.client("pgbench").args(["-i", "-q", "-s", &arguments.scale.to_string()]))?;
-    server.query("VACUUM FREEZE ANALYZE")?;
-    server.query("CHECKPOINT")?;
+    prepare(&server, arguments.scale)?;
     // Every page is in shared buffers, and every backend's catalogue caches are as the next one's.
     server.query(
         "CREATE EXTENSION pg_prewarm; SELECT sum(pg_prewarm(oid)) FROM pg_class WHERE relkind IN ('r', 'i')",
@@ -116,18 +115,26 @@ fn start<'a>(
     Ok(server)
 }
 
-fn once(server: &Server<'_>, options: &[&str], arguments: &OverheadArgs) -> Result<Point> {
+/// pgbench's tables, so that nothing is left to do to them.
+pub(super) fn prepare(server: &Server<'_>, scale: u32) -> Result<()> {
+    output(server.client("pgbench").args(["-i", "-q", "-s", &scale.to_string()]))?;
+    server.query("VACUUM FREEZE ANALYZE")?;
+    server.query("CHECKPOINT").map(drop)
+}
+
+/// One measurement of pgbench with these options.
+pub(super) fn once(server: &Server<'_>, options: &[&str], clients: u32, seconds: u32) -> Result<Point> {
     let before = cpu_us(server)?;
     let mut pgbench = server.client("pgbench");
-    pgbench.args(["-n", "-M", "prepared", "-c", &arguments.clients.to_string()]);
-    let said = output(pgbench.args(options).args(["-T", &arguments.seconds.to_string()]))?;
+    pgbench.args(["-n", "-M", "prepared", "-c", &clients.to_string()]);
+    let said = output(pgbench.args(options).args(["-T", &seconds.to_string()]))?;
     let spent = cpu_us(server)? - before;
     let line = |start: &str| -> Result<f64> {
         let found = said.lines().find_map(|line| line.strip_prefix(start)).context("pgbench's report")?;
         Ok(found.split([' ', '/']).next().unwrap_or_default().parse()?)
     };
     let transactions = line("number of transactions actually processed: ")?;
-    Ok(Point { per_second: line("tps = ")?, cpu_us: spent / transactions })
+    Ok(Point { transactions, per_second: line("tps = ")?, cpu_us: spent / transactions })
 }
 
 /// Processor time of the postmaster, of its children, and of those that have ended.
