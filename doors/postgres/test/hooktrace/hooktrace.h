@@ -100,6 +100,9 @@ extern int	pull_pages;
 extern bool keep_dirty;
 extern bool attached;
 
+/* leave_out.c */
+extern void leave_out(Fault fault, RelFileLocator rlocator);
+
 static inline void
 count(Counter counter)
 {
