@@ -1,7 +1,7 @@
 //! The configuration of a volume: a TOML file with every option written out.
 
 use crate::journal::JOURNAL_BYTES_MIN;
-use crate::{CacheOptions, DailyWrites, SECTOR_BYTES, SteerOptions};
+use crate::{CacheOptions, DailyWrites, SteerOptions};
 use entresol_core::{Cache, Mode, PolicyKind};
 use entresol_engine::{FragmentOptions, TierOptions};
 use entresol_format::PageFormat;
@@ -62,6 +62,9 @@ pub struct VolumeConfig {
     /// Writes go to disk alone while so much of the cache is newer than disk, in percent.
     #[serde(default = "usual_dirty_percent")]
     pub dirty_percent_max: u64,
+    /// The policy changes by itself when the cache's shadows advise it.
+    #[serde(default)]
+    pub switch_policy: bool,
     /// Trims are passed to the disk.
     #[serde(default = "usual_pass_trims")]
     pub pass_trims: bool,
@@ -133,6 +136,7 @@ impl VolumeConfig {
             hits_to_disk: usual_hits_to_disk(),
             flash_writes_per_day: usual_writes_per_day(),
             dirty_percent_max: usual_dirty_percent(),
+            switch_policy: SteerOptions::default().switch_policy,
             pass_trims: usual_pass_trims(),
             read_only: false,
             workers: 16,
@@ -207,6 +211,7 @@ impl VolumeConfig {
             flash_writes_per_day: DailyWrites::read(&self.flash_writes_per_day)
                 .map_err(|error| ConfigError(error.to_string()))?,
             dirty_percent_max: self.dirty_percent_max,
+            switch_policy: self.switch_policy,
         })
     }
 
@@ -236,6 +241,7 @@ impl VolumeConfig {
             "dirty-percent-max" => {
                 self.dirty_percent_max = value.parse().map_err(|_| wrong("a number from 1 to 100"))?;
             }
+            "switch-policy" => self.switch_policy = value.parse().map_err(|_| wrong("true or false"))?,
             _ => return refuse(format!("{name} cannot be set; choose one of {}", Self::ONLINE.join(", "))),
         }
         if self.policy != policy && !self.cache {
@@ -272,13 +278,14 @@ impl VolumeConfig {
     }
 
     /// What can be changed while a server runs.
-    pub const ONLINE: [&str; 6] = [
+    pub const ONLINE: [&str; 7] = [
         "mode",
         "policy",
         "sequential-bypass-bytes",
         "hits-to-disk",
         "flash-writes-per-day",
         "dirty-percent-max",
+        "switch-policy",
     ];
 
     /// Where the journal of a volume with this label is, unless its owner says otherwise.
@@ -370,11 +377,9 @@ impl VolumeConfig {
         let (disk, flash, label) = (path(&self.disk)?, path(&self.flash)?, path(&self.label)?);
         let (socket, journal) = (path(&self.socket)?, path(&self.journal)?);
         let (name, mode, policy) = (quoted(&self.name), quoted(&self.mode), quoted(&self.policy));
-        let Self { sce_fragment_pages, sce_workers, sce_pace_permille, .. } = self;
+        let Self { sce_fragment_pages, sce_workers, sce_pace_permille, switch_policy, pass_trims, .. } = self;
         let Self { cache, page_bytes, slots, direct_io, read_only, workers, connections_max, .. } = self;
-        let Self {
-            journal_bytes, sequential_bypass_bytes, hits_to_disk, dirty_percent_max, pass_trims, ..
-        } = self;
+        let Self { journal_bytes, sequential_bypass_bytes, hits_to_disk, dirty_percent_max, .. } = self;
         let daily = quoted(&self.flash_writes_per_day);
         let Self { requests_max, in_flight_bytes_max, handshake_seconds_max, transfer_seconds_max, .. } =
             self;
@@ -412,7 +417,7 @@ impl VolumeConfig {
              # is killed loses none. \"\": none is kept. It must not be removed while a killed server is not started again.\n\
              journal = {journal}\n\
              journal_bytes = {journal_bytes}\n\n\
-             # What goes around the cache. `entresol volume set` changes these four in a running server, too.\n\
+             # What goes around the cache. `entresol volume set` changes these five in a running server, too.\n\
              # Sequential streams that are longer, in bytes; 0: none.\n\
              sequential_bypass_bytes = {sequential_bypass_bytes}\n\
              # A part of the hits goes to disk while reads from flash take longer.\n\
@@ -420,7 +425,9 @@ impl VolumeConfig {
              # Writes to flash: \"unlimited\", device writes such as \"0.5x\", or bytes such as \"200G\".\n\
              flash_writes_per_day = {daily}\n\
              # Writes go to disk alone while so much of the cache is newer than disk, in percent; 100: never.\n\
-             dirty_percent_max = {dirty_percent_max}\n\n\
+             dirty_percent_max = {dirty_percent_max}\n\
+             # true: the policy changes by itself, to one that finds the cache's pages, when shadows of it did better for a while.\n\
+             switch_policy = {switch_policy}\n\n\
              # Trims (discards) are passed to the disk, which has the room again, if it can take them.\n\
              pass_trims = {pass_trims}\n\
              # Clients cannot write.\n\
@@ -446,14 +453,6 @@ impl VolumeConfig {
 /// A TOML string. JSON's escapes are TOML's, too.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-/// Refuses sizes that no volume can have.
-pub(crate) fn check_size(what: &str, bytes: u64) -> Result<(), ConfigError> {
-    if bytes > 0 && bytes.is_multiple_of(SECTOR_BYTES) {
-        return Ok(());
-    }
-    refuse(format!("{what} has {bytes} bytes; its size must be a multiple of {SECTOR_BYTES}, and not 0"))
 }
 
 #[cfg(test)]

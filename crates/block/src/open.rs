@@ -1,9 +1,9 @@
 //! Making and opening a volume as its configuration says. Devices are locked while they are open, so a volume
 //! has one server.
 
-use crate::config::{ConfigError, VolumeConfig, check_size};
+use crate::config::{ConfigError, VolumeConfig};
 use crate::volume::follow_no_journal;
-use crate::{CacheOptions, Volume, VolumeError, VolumeStatus};
+use crate::{CacheOptions, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
     DetachReport, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions, Uuid, flash_bytes,
@@ -42,6 +42,16 @@ pub enum OpenError {
 
 fn device_error(what: &'static str, path: &Path, why: impl ToString) -> OpenError {
     OpenError::Device { what, path: path.display().to_string(), why: why.to_string() }
+}
+
+/// Refuses sizes that no volume can have.
+fn check_size(what: &str, bytes: u64) -> Result<(), ConfigError> {
+    if bytes > 0 && bytes.is_multiple_of(SECTOR_BYTES) {
+        return Ok(());
+    }
+    Err(ConfigError(format!(
+        "{what} has {bytes} bytes; its size must be a multiple of {SECTOR_BYTES}, and not 0"
+    )))
 }
 
 /// Opens a regular file or block device of its present size.

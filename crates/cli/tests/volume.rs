@@ -108,6 +108,7 @@ fn a_running_server_is_asked() {
         ("hits-to-disk", "false", "hits_to_disk = false"),
         ("flash-writes-per-day", "100G", "flash_writes_per_day = \"100G\""),
         ("dirty-percent-max", "90", "dirty_percent_max = 90"),
+        ("switch-policy", "true", "switch_policy = true"),
     ] {
         done(&["volume", "set", &config, name, value]);
         assert!(std::fs::read_to_string(&config).unwrap().contains(&format!("\n{line}\n")), "{name}");

@@ -36,6 +36,7 @@ mod shadow;
 mod sizes;
 mod slot;
 mod staging;
+mod switch;
 mod system;
 mod violation;
 
@@ -63,5 +64,6 @@ pub use scaled::GROUP_PAGES_MIN;
 pub use sections::Section;
 pub use shadow::{Candidate, Counts, Forecast, NoShadows, SHADOWS_MAX, ShadowPlan, Shadows};
 pub use sizes::{GROUP_PAGES_MAX, STAGING_GROUPS_MAX};
+pub use switch::{Advice, LOOKS, Switcher};
 pub use system::System;
 pub use violation::Violation;

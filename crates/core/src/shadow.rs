@@ -70,6 +70,8 @@ pub struct Counts {
     pub flash_writes: u64,
     /// Written to disk.
     pub disk_writes: u64,
+    /// Read from flash to be written again, there or to disk.
+    pub dequeue_reads: u64,
 }
 
 impl Counts {
@@ -81,11 +83,23 @@ impl Counts {
             hits: self.hits - before.hits,
             flash_writes: self.flash_writes - before.flash_writes,
             disk_writes: self.disk_writes - before.disk_writes,
+            dequeue_reads: self.dequeue_reads - before.dequeue_reads,
         }
     }
 
-    fn halve(&mut self) {
-        for count in [&mut self.fetches, &mut self.hits, &mut self.flash_writes, &mut self.disk_writes] {
+    /// Adds what others counted.
+    pub(crate) fn add(&mut self, others: &Self) {
+        self.fetches += others.fetches;
+        self.hits += others.hits;
+        self.flash_writes += others.flash_writes;
+        self.disk_writes += others.disk_writes;
+        self.dequeue_reads += others.dequeue_reads;
+    }
+
+    /// Forgets half of it.
+    pub(crate) fn halve(&mut self) {
+        let Self { fetches, hits, flash_writes, disk_writes, dequeue_reads } = self;
+        for count in [fetches, hits, flash_writes, disk_writes, dequeue_reads] {
             *count /= 2;
         }
     }
@@ -96,6 +110,8 @@ impl Counts {
 pub struct Forecast {
     /// Of which cache.
     pub candidate: Candidate,
+    /// Slots of the shadow.
+    pub slots: u32,
     /// Since the shadows began.
     pub all: Counts,
     /// The same, in which what is long past fades.
@@ -268,8 +284,10 @@ impl Shadows<'_> {
     }
 
     /// DRAM evicts `page`. `dirty`: it may be newer than disk; `fdirty`: it has changed since it was fetched.
+    /// A page that has changed and is not newer than disk was written there first.
     pub fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool) {
         self.each(|partition, counts| {
+            counts.disk_writes += u64::from(fdirty && !dirty);
             let held = partition.peek(page);
             let held_dirty =
                 matches!(held, Lookup::Staged { dirty: true, .. } | Lookup::Flash { dirty: true, .. });
@@ -302,6 +320,7 @@ impl Shadows<'_> {
         planned
             .map(|(nth, planned)| Forecast {
                 candidate: planned.candidate,
+                slots: planned.config.slots,
                 all: head.all[nth],
                 recent: head.recent[nth],
                 is_settled: head.all[nth].fetches >= SETTLED * u64::from(planned.config.slots),
@@ -318,10 +337,7 @@ impl Shadows<'_> {
             step(&mut Partition::attach_to(region, &shape), &mut counts);
             let (head, _) = Head::mut_from_prefix(self.region).expect("the region begins with its head");
             for sum in [&mut head.all[nth], &mut head.recent[nth]] {
-                sum.fetches += counts.fetches;
-                sum.hits += counts.hits;
-                sum.flash_writes += counts.flash_writes;
-                sum.disk_writes += counts.disk_writes;
+                sum.add(&counts);
             }
         }
     }
@@ -329,7 +345,7 @@ impl Shadows<'_> {
 
 /// Does all jobs of a partition at once, in the order of an engine with one writer: all writes, then all
 /// background jobs, and again.
-fn settle(partition: &mut Partition<'_>, counts: &mut Counts) {
+pub(crate) fn settle(partition: &mut Partition<'_>, counts: &mut Counts) {
     loop {
         write_all(partition, counts);
         let mut any = false;
@@ -341,10 +357,12 @@ fn settle(partition: &mut Partition<'_>, counts: &mut Counts) {
                 Job::PullVictims(_) => {}
                 Job::Clean(page) => {
                     counts.disk_writes += 1;
+                    counts.dequeue_reads += 1;
                     partition.cleaned(&page);
                 }
                 Job::Dequeue { ticket, pages, .. } => {
                     for page in pages.iter().filter(|page| page.page.is_some()) {
+                        counts.dequeue_reads += u64::from(page.fate != Fate::Drop);
                         match page.fate {
                             Fate::Drop => {}
                             Fate::Destage => counts.disk_writes += 1,
@@ -372,7 +390,7 @@ fn settle(partition: &mut Partition<'_>, counts: &mut Counts) {
     }
 }
 
-fn write_all(partition: &mut Partition<'_>, counts: &mut Counts) {
+pub(crate) fn write_all(partition: &mut Partition<'_>, counts: &mut Counts) {
     while let Some(job) = partition.next_write() {
         let Job::Write { ticket, pages, completes_group, .. } = job else {
             unreachable!("these are write jobs")

@@ -91,7 +91,8 @@ mod tests {
 
     fn forecast(policy: PolicyKind, percent: u32, hits: u64) -> Forecast {
         let recent = Counts { fetches: 1000, hits, ..Counts::default() };
-        Forecast { candidate: Candidate { policy, percent }, all: recent, recent, is_settled: percent < 200 }
+        let candidate = Candidate { policy, percent };
+        Forecast { candidate, slots: 256, all: recent, recent, is_settled: percent < 200 }
     }
 
     #[test]

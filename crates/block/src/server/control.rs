@@ -37,6 +37,9 @@ pub enum ControlRequest {
         flash_writes_per_day: String,
         /// See above.
         dirty_percent_max: u64,
+        /// See above.
+        #[serde(default)]
+        switch_policy: bool,
     },
 }
 
@@ -103,6 +106,7 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
             hits_to_disk,
             flash_writes_per_day,
             dirty_percent_max,
+            switch_policy,
         }) => match DailyWrites::read(&flash_writes_per_day) {
             Ok(flash_writes_per_day) => {
                 shared.volume.steer(SteerOptions {
@@ -110,6 +114,7 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
                     hits_to_disk,
                     flash_writes_per_day,
                     dirty_percent_max,
+                    switch_policy,
                 });
                 Ok(())
             }

@@ -6,7 +6,8 @@
 //! | `route` | which hits are read from disk, because flash would take longer |
 //! | `counts` | what was decided, counted by reason; how long reads and writes took |
 //!
-//! What may be written to flash in a day is the engine's [`Budget`]. These files do no I/O and read no clock.
+//! What may be written to flash in a day is the engine's [`Budget`]; whether another policy would do better,
+//! the core's [`Switcher`]. These files do no I/O and read no clock.
 //! This one feeds them: it takes the time, four times a second while there are requests, and what the cache
 //! has counted since.
 //!
@@ -25,6 +26,7 @@ pub use streams::Streams;
 use crate::volume::PageCache;
 use counts::Counts;
 pub(crate) use counts::Place;
+use entresol_core::{Advice, Directory, PolicyKind, Switcher};
 use entresol_engine::{Budget, DailyWrites, Reading, Served};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
@@ -51,6 +53,8 @@ pub struct SteerOptions {
     pub flash_writes_per_day: DailyWrites,
     /// Writes go to disk alone while so much of the cache is newer than disk, in percent. 100: never.
     pub dirty_percent_max: u64,
+    /// The cache goes on under another policy when its shadows advise it, if it keeps its pages then.
+    pub switch_policy: bool,
 }
 
 impl Default for SteerOptions {
@@ -60,6 +64,7 @@ impl Default for SteerOptions {
             hits_to_disk: true,
             flash_writes_per_day: DailyWrites::Unlimited,
             dirty_percent_max: 100,
+            switch_policy: false,
         }
     }
 }
@@ -94,6 +99,10 @@ struct State {
     writing_us: u64,
     populated: u64,
     dropped: u64,
+    switcher: Switcher,
+    /// What is to be done, and what was done last.
+    advice: Option<Advice>,
+    followed: Option<Advice>,
 }
 
 /// Reads of one device.
@@ -151,6 +160,8 @@ pub(crate) struct Steering {
     /// [`Why`] pages that were read stay out, and writes go around; 0: they do not.
     stays_out: AtomicU8,
     writes_around: AtomicU8,
+    /// There is advice that was not followed yet.
+    is_advised: AtomicBool,
     /// Reads of flash, and of disk.
     queues: [Queue; 2],
     pub counts: Counts,
@@ -167,6 +178,9 @@ impl Steering {
             writing_us: 0,
             populated: 0,
             dropped: 0,
+            switcher: Switcher::default(),
+            advice: None,
+            followed: None,
         };
         Self {
             sequential_bytes: AtomicU64::new(state.options.sequential_bypass_bytes),
@@ -178,6 +192,7 @@ impl Steering {
             probe_flash: AtomicBool::new(false),
             stays_out: AtomicU8::new(0),
             writes_around: AtomicU8::new(0),
+            is_advised: AtomicBool::new(false),
             queues: Default::default(),
             counts: Counts::default(),
         }
@@ -202,6 +217,22 @@ impl Steering {
     pub fn state(&self) -> (SteerOptions, u64, Option<u64>) {
         let state = self.state.lock();
         (state.options, (state.router.share() * 1000.0) as u64, state.budget.left())
+    }
+
+    /// The cache is to go on under another policy: says so once.
+    pub fn take_advice(&self) -> Option<Advice> {
+        let is_advised = self.is_advised.load(Relaxed) && self.is_advised.swap(false, Relaxed);
+        is_advised.then(|| self.state.lock().advice.take())?
+    }
+
+    /// The cache goes on as was advised.
+    pub fn was_followed(&self, advice: Advice) {
+        self.state.lock().followed = Some(advice);
+    }
+
+    /// What was advised last, of what was followed.
+    pub fn followed(&self) -> Option<Advice> {
+        self.state.lock().followed
     }
 
     /// Whether a request goes around the cache that ends a stream of so many bytes.
@@ -353,6 +384,15 @@ impl Steering {
         };
         self.writes_around.store(around.map_or(0, |why| why as u8), Relaxed);
         let worth = state.budget.write_worth_permille();
+        if state.options.switch_policy {
+            // Of other policies the pages would not be found.
+            let may = |policy: PolicyKind| policy.directory() == Directory::Log;
+            let told: Vec<_> = metrics.forecasts.iter().copied().collect();
+            if let Some(advice) = state.switcher.look(&told, &tier.costs(), may) {
+                state.advice = Some(advice);
+                self.is_advised.store(true, Relaxed);
+            }
+        }
         drop(state);
         tier.set_write_worth(worth);
         if spares {

@@ -1,7 +1,7 @@
 //! The caches that a volume can have: pages under a policy, or SCE's fragments.
 
 use super::ahead::LookedUp;
-use entresol_core::{Cache as Kind, Mode, PageId};
+use entresol_core::{Cache as Kind, Costs, Mode, PageId};
 use entresol_device::Device;
 use entresol_engine::{
     FlashTier, FragmentOptions, FragmentTier, InPlaceDisk, Layer, MissingPages, Reading, Served, TierError,
@@ -42,6 +42,8 @@ pub(crate) trait PageCache: Layer {
     fn spare_writes(&self, spares: bool);
     /// See [`FlashTier::set_write_worth`].
     fn set_write_worth(&self, permille: u32);
+    /// See [`FlashTier::costs`].
+    fn costs(&self) -> Costs;
     /// See [`FlashTier::missing`].
     fn missing(&self) -> Option<MissingPages>;
     /// See [`FlashTier::begin_read`].
@@ -95,6 +97,9 @@ impl PageCache for FlashTier {
     }
     fn set_write_worth(&self, permille: u32) {
         Self::set_write_worth(self, permille);
+    }
+    fn costs(&self) -> Costs {
+        Self::costs(self)
     }
     fn missing(&self) -> Option<MissingPages> {
         Self::missing(self)
@@ -160,6 +165,9 @@ impl PageCache for FragmentTier {
     }
     fn spare_writes(&self, _: bool) {}
     fn set_write_worth(&self, _: u32) {}
+    fn costs(&self) -> Costs {
+        Costs::default()
+    }
     fn missing(&self) -> Option<MissingPages> {
         None
     }

@@ -2,7 +2,7 @@
 
 use super::replay::in_tier;
 use super::{Cache, CacheOptions, Volume, VolumeError};
-use entresol_engine::TierError;
+use entresol_engine::{TierError, TierOptions};
 
 impl Volume {
     /// Copies all dirty pages to disk, and begins an empty cache. Requests wait meanwhile.
@@ -93,12 +93,37 @@ impl Volume {
                 new.page_bytes()
             )));
         }
+        self.go_on(&mut self.cache.write(), new)
+    }
+
+    /// If the shadows of the cache have advised it, goes on under another policy that finds its pages.
+    /// Requests wait meanwhile. To be called by one that is done.
+    pub(super) fn follow_advice(&self) {
+        let Some(advice) = self.steering.take_advice() else { return };
         let mut held = self.cache.write();
-        let Some(Cache { tier, flash: Some(flash), options }) = &mut *held else {
+        // The owner may have changed it since; and a cache that has failed is left alone.
+        let Some(Cache { tier, options: CacheOptions::Pages(options), .. }) = &*held else { return };
+        let new = CacheOptions::Pages(TierOptions { policy: advice.to, overwrite: false, ..options.clone() });
+        let is_same = options.policy == advice.from && new.keeps_pages_of(&options.clone().into());
+        if !is_same || tier.notice().is_some() || new.validate().is_err() {
+            return;
+        }
+        match self.go_on(&mut held, new) {
+            Ok(()) => {
+                tracing::info!("the policy is {} now: {advice}", advice.to.name());
+                self.steering.was_followed(advice);
+            }
+            Err(error) => tracing::warn!("the policy cannot be changed to {}: {error}", advice.to.name()),
+        }
+    }
+
+    /// See [`Volume::set_cache`].
+    fn go_on(&self, held: &mut Option<Cache>, new: CacheOptions) -> Result<(), TierError> {
+        let Some(Cache { tier, flash: Some(flash), options }) = held else {
             return Err(TierError::Refused("the disk alone serves; there is no cache to change".to_owned()));
         };
         if !new.keeps_pages_of(options) {
-            return self.begin_empty(&mut held, new);
+            return self.begin_empty(held, new);
         }
         let open = |options: &CacheOptions| options.open(flash, &self.home).map(|(tier, _)| tier);
         tier.close()?;

@@ -29,18 +29,20 @@ impl Volume {
         is_sequential: bool,
         data: &mut [u8],
     ) -> Result<(), VolumeError> {
-        match command {
+        let done = match command {
             Command::Read { offset, .. } => self.read_of_stream(offset, data, is_sequential),
             Command::Write { offset, fua, .. } => self.write_of_stream(offset, data, fua, is_sequential),
             Command::Flush if mutant!("flush-not-carried-out") => Ok(()),
             Command::Flush => self.flush(),
             Command::Trim { offset, length, fua } => {
-                self.trim(offset, length.into())?;
-                if fua { self.flush() } else { Ok(()) }
+                let trimmed = self.trim(offset, length.into());
+                if fua { trimmed.and_then(|()| self.flush()) } else { trimmed }
             }
             Command::WriteZeroes { offset, length, fua, .. } => self.write_zeroes(offset, length.into(), fua),
             Command::Cache { offset, length } => self.prefetch(offset, length.into()),
             Command::BlockStatus { .. } => Ok(()),
-        }
+        };
+        self.follow_advice();
+        done
     }
 }

@@ -58,6 +58,12 @@ pub struct VolumeStatus {
     /// What other policies and sizes would make of the load, in a sentence.
     #[serde(default)]
     pub forecast: Option<String>,
+    /// Whether the policy may change by itself.
+    #[serde(default)]
+    pub switches_policy: bool,
+    /// Its last change, and why.
+    #[serde(default)]
+    pub switched: Option<String>,
     /// Why the cache switched itself off, if it did.
     pub notice: Option<String>,
 }
@@ -116,7 +122,7 @@ impl Volume {
         let none = VolumeStatus { running: true, volume_bytes, page_bytes, ..VolumeStatus::default() };
         let held = self.cache.read();
         let Some(Cache { tier, options, .. }) = &*held else { return none };
-        let (_, hits_to_disk_permille, flash_budget_left) = self.steering.state();
+        let (steer, hits_to_disk_permille, flash_budget_left) = self.steering.state();
         let metrics = tier.metrics();
         let missing = tier.missing().unwrap_or_default();
         let lost = |(first, pages): &(PageId, u32)| Lost {
@@ -142,6 +148,8 @@ impl Volume {
             flash_budget_left,
             latencies: self.steering.counts.latencies(),
             forecast: Some(metrics.forecasts.sentence()),
+            switches_policy: steer.switch_policy,
+            switched: self.steering.followed().map(|advice| format!("to {}: {advice}", advice.to.name())),
             notice: tier.notice(),
             ..none
         }

@@ -46,7 +46,7 @@ pub enum Volume {
         name: String,
         /// mode: write-through, write-back or write-around; policy: its name; sequential-bypass-bytes: bytes,
         /// 0 for never; hits-to-disk: true or false; flash-writes-per-day: unlimited, 0.5x (device writes) or
-        /// 200G; dirty-percent-max: 1 to 100
+        /// 200G; dirty-percent-max: 1 to 100; switch-policy: true or false
         value: String,
     },
     /// Copy every page that is newer than disk there, and begin with an empty cache

@@ -169,6 +169,9 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
         }
     }
     status.forecast.into_iter().for_each(|forecast| line("forecast", forecast));
+    if status.switches_policy {
+        line("policy changed", status.switched.unwrap_or_else(|| "not since the start; it may".to_owned()));
+    }
     status.notice.into_iter().for_each(|notice| line("notice", notice));
     output::print(&text)
 }
@@ -223,6 +226,7 @@ fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
             hits_to_disk: config.hits_to_disk,
             flash_writes_per_day: config.flash_writes_per_day.clone(),
             dirty_percent_max: config.dirty_percent_max,
+            switch_policy: config.switch_policy,
         },
     };
     // Before anything changes: there is room for it.

@@ -1,5 +1,6 @@
 //! Creates and opens a tier. Nothing is written before every check has passed.
 
+use super::FlashTier;
 use super::back::Back;
 use super::causes::Causes;
 use super::degrade::Degradable;
@@ -401,5 +402,13 @@ fn unsure(superblock: &Superblock, rear: Position, options: &TierOptions) -> (Po
     match options.disk_may_lack() {
         true => (rear, Position::MAX),
         false => (superblock.unsure_from, superblock.unsure_to.min(rear)),
+    }
+}
+
+impl FlashTier {
+    /// What the devices cost: as the owner said, or as the superblock has it. Unknown, if nothing was said or
+    /// measured.
+    pub fn costs(&self) -> Costs {
+        self.back.front.options.costs
     }
 }
