@@ -25,6 +25,9 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// Most that [`Self::write_worth_permille`] asks for: two uses, as no page promises more.
+    pub const WRITE_WORTH_MAX: u32 = 2000;
+
     /// The times, in the order of the fields.
     pub const fn times_ns(&self) -> [u32; 6] {
         [

@@ -9,7 +9,8 @@ use std::process::Command;
 
 const MUTANT: &str = "ENTRESOL_CORE_MUTANT";
 
-const NOTICED: [&str; 17] = [
+const NOTICED: [&str; 18] = [
+    "bypass-before-forgetting-is-durable",
     "bypass-despite-older-copy",
     "ghost-taken-for-a-page",
     "released-before-dead-is-durable",

@@ -6,6 +6,7 @@
 //! policies, pages that were only read stay out first, then there are no second chances, then writes go to
 //! disk instead. So a burst is served, and the day's sum is kept to within an hour's worth.
 
+use entresol_core::Costs;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -18,7 +19,6 @@ const FOR_CHANCES: f64 = 0.25;
 /// From the first of these parts of a full bucket down to the second, the uses that a write must promise rise
 /// from none to two: a use of a dirty page saves a read and a write.
 const WORTH: (f64, f64) = (0.9, 0.1);
-const WORTH_MAX_PERMILLE: f64 = 2000.0;
 
 /// How much may be written to flash.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,7 +137,8 @@ impl Budget {
         }
         let (none, most) = WORTH;
         let full = self.bytes / self.holds().max(1.0);
-        ((none - full) / (none - most) * WORTH_MAX_PERMILLE).clamp(0.0, WORTH_MAX_PERMILLE) as u32
+        let max = f64::from(Costs::WRITE_WORTH_MAX);
+        ((none - full) / (none - most) * max).clamp(0.0, max) as u32
     }
 
     /// Bytes that may be written at once. `None`: there is no limit.

@@ -81,7 +81,10 @@ pub(super) fn dequeues(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Vio
             let begins = head.released + nth * ring.group_pages as u64;
             same(|| format!("first position of dequeue {at}"), begins, dequeue.first)?;
             same(|| format!("pages that dequeue {at} waits for"), pending[at], dequeue.pending)?;
-            undecided += u32::from(state == Some(DequeueState::Open));
+            let is_undecided = dequeue.undecided > 0;
+            let is_open = state == Some(DequeueState::Open);
+            same(|| format!("dequeue {at} is undecided and open"), true, is_open || !is_undecided)?;
+            undecided += u32::from(is_undecided);
         }
     }
     same(|| "undecided dequeues", undecided, head.undecided)

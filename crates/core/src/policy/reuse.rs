@@ -26,7 +26,7 @@
 //!                               (at first, and while costs are unknown) to 6/10
 //! each turn of the ring:        share shrinks by 1 if flash took more than 7/16 of the disk's time lately, by 4
 //!                               if more than 14/16; it grows by 1 if less than 6/16, by 4 if less than 3/16;
-//!                               from 32 to 52 (while costs are unknown), 44 at first
+//!                               from 32 to 56, 44 at first; 52 while costs are unknown
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
 //! ```

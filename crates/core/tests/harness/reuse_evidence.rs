@@ -200,7 +200,7 @@ impl Evidence {
                 flash if flash < 6 * disk => self.share + 1,
                 _ => self.share,
             };
-            self.share = self.share.clamp(32, 52);
+            self.share = self.share.clamp(32, 56);
         }
     }
 

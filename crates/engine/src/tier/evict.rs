@@ -84,7 +84,7 @@ impl Back {
 
     /// The page does not enter the flash, and is written to disk if `write` says so.
     fn bypass(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
-        if write {
+        if write && !mutant!("bypassed-page-not-written") {
             self.front.tallies().bypassed.add(1);
             self.write_to_disk(victim.page, data)?;
         }

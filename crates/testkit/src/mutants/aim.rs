@@ -173,7 +173,9 @@ impl Aim {
                 Aim::Damage(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"])
             }
             "slot-counter-not-grown" => Aim::Lives(&["lc/write-back", "loc", "glb", "lru"]),
-            "clean-page-before-its-disk-write" => Aim::Caches(&["reuse/write-back"]),
+            "bypassed-page-not-written" | "clean-page-before-its-disk-write" => {
+                Aim::Caches(&["reuse/write-back"])
+            }
             "reused-frame-not-noticed" => Aim::Lives(&["face", "face-gr", "face-gsc"]),
             "page-id-not-checked" => Aim::Caches(&["all"]),
             "superblock-in-place" | "label-in-place" | "page-checksum-not-checked" => LOG,

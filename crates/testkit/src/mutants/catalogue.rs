@@ -53,6 +53,7 @@ catalogue! {
     "engine": {
         "fingerprint-not-written-first": "a disk in place is written before its label file has the new checksum",
         "fingerprint-not-compared": "a disk in place that another program has written to is used as it was",
+        "bypassed-page-not-written": "a changed page that a policy keeps out is not written to disk",
         "clean-page-before-its-disk-write": "a page is clean on flash while its write to disk, past the flash, is not durable",
         "read-past-dirty-pages": "a read past the flash takes pages from disk that are newer in the cache",
         "write-past-dirty-pages": "a dirty page is forgotten on flash before its newer version is on disk",
@@ -183,6 +184,7 @@ catalogue! {
 /// Mutants of the core that its own tests hunt: `cargo test -p entresol-core --features mutants --test
 /// mutants`.
 pub const IN_THE_CORE: &[&str] = &[
+    "bypass-before-forgetting-is-durable",
     "bypass-despite-older-copy",
     "cleaned-beside-its-cleaning",
     "cleaned-beside-its-dequeue",

@@ -25,7 +25,7 @@ impl Ring<'_> {
         let lag = self.head.released - self.head.front_durable;
         let older_may_return = lag > LAG_GROUPS_MAX * self.group()
             || self.may_return(contents, page, page)
-            || self.is_being_forgotten(page);
+            || (self.is_being_forgotten(page) && !crate::mutant!("bypass-before-forgetting-is-durable"));
         !older_may_return || crate::mutant!("bypass-despite-older-copy")
     }
 }

@@ -52,8 +52,9 @@ impl Ring<'_> {
         let group = self.group();
         let second_chances = !spares_writes && self.gives_second_chances(contents);
         let dequeue = (self.head.next_dequeue % DEQUEUES as u64) as u32;
-        let state = DequeueState::Open as u32;
-        self.head.dequeues[dequeue as usize] = Dequeue { first: self.head.scan, pending: 0, state };
+        let state = DequeueState::Open as u16;
+        let first = self.head.scan;
+        self.head.dequeues[dequeue as usize] = Dequeue { first, pending: 0, undecided: 0, state };
         let first_slot = self.slot_of(self.head.scan);
         let slots = first_slot..first_slot + self.group_pages;
         ask!(&mut contents.policy, P, memory => P::on_dequeue(&contents.pages, memory, slots));
@@ -66,7 +67,9 @@ impl Ring<'_> {
         }
         self.head.scan += group;
         self.head.next_dequeue += 1;
-        self.head.undecided += 1;
+        let chances = pages.iter().filter(|page| page.fate == Fate::SecondChance).count();
+        self.head.dequeues[dequeue as usize].undecided = chances as u16;
+        self.head.undecided += u32::from(chances > 0);
         Some(BackgroundJob::Dequeue { ticket: Ticket(dequeue), one_io: self.by_group })
     }
 
@@ -169,6 +172,7 @@ impl Ring<'_> {
             || self.forget_before_its_turn(contents, slot.0)
             || self.adopt_newer(contents, entry.page(), dequeue)
         {
+            self.decided(dequeue);
             return Admission::AlreadyThere;
         }
         if !contents.staging.frame_available() {
@@ -181,13 +185,23 @@ impl Ring<'_> {
             let staged = contents.pages.directory.staged_entry(frame.0);
             ask!(&mut contents.policy, P, memory => P::on_carry(memory, slot.0, staged));
             self.await_frame(frame.0, dequeue);
+            self.decided(dequeue);
         }
         admission
     }
 
+    /// One more page of `dequeue` has its second chance, or needs none. After the last one no positions are
+    /// held back for it, though its destages may take long.
+    fn decided(&mut self, dequeue: u32) {
+        let undecided = &mut self.head.dequeues[dequeue as usize].undecided;
+        *undecided = undecided.checked_sub(1).expect("each second chance is decided once");
+        self.head.undecided -= u32::from(*undecided == 0);
+    }
+
     pub(crate) fn dequeued(&mut self, contents: &mut Contents<'_>, ticket: Ticket) {
         self.head.dequeues[ticket.0 as usize].set(DequeueState::Done);
-        self.head.undecided -= 1;
+        let undecided = std::mem::take(&mut self.head.dequeues[ticket.0 as usize].undecided);
+        self.head.undecided -= u32::from(undecided > 0);
         self.release(contents);
         self.head.pull = u32::from(self.pulls);
     }

@@ -27,8 +27,8 @@
 //!   multiples of the group size, and `scan - released` is a group for each dequeue under way.
 //! - A slot is `HELD` from the publication of its group until its release. Slots beyond the rear are not
 //!   held. A slot that was released keeps the page's id until the next publication.
-//! - `released_slot` is `released mod slots`. `undecided` counts the open dequeues, and `superseded` the
-//!   slots that are held and not valid. A dequeue's `pending` counts the staged pages that it awaits.
+//! - `released_slot` is `released mod slots`. `undecided` counts the dequeues of which a second
+//!   chance is undecided, and `superseded` the slots that are held and not valid. A dequeue's `pending` counts the staged pages that it awaits.
 //! - A group's counters are those of its frames, until it is published.
 
 mod bypass;
@@ -59,7 +59,7 @@ pub(crate) const GROUPS_AHEAD_MIN: u64 = 4;
 
 /// The state of a dequeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes, Immutable, KnownLayout)]
-#[repr(u32)]
+#[repr(u16)]
 pub(crate) enum DequeueState {
     /// Not in use.
     Free,
@@ -78,9 +78,11 @@ pub(crate) struct Dequeue {
     /// Staged pages that this dequeue awaits. Each is a newer copy that is not durable yet, or has positions
     /// before it that are not. Until this is 0 the slots are not released.
     pub pending: u32,
+    /// Pages with a second chance of which nobody has said yet whether they need a position.
+    pub undecided: u16,
     /// A [`DequeueState`], kept as a word as in [`crate::staging::Frame`]. The check reports a word that is
     /// not a state.
-    state: u32,
+    state: u16,
 }
 
 impl Dequeue {
@@ -90,7 +92,7 @@ impl Dequeue {
     }
 
     fn set(&mut self, state: DequeueState) {
-        self.state = state as u32;
+        self.state = state as u16;
     }
 }
 
@@ -247,7 +249,7 @@ impl<'r> Ring<'r> {
     }
 
     /// Pads the open group, so that it can be written: at once, or when the dequeues that may need its
-    /// positions for second chances have ended.
+    /// positions for second chances need none any more.
     pub(crate) fn close_group(&mut self, contents: &mut Contents<'_>) {
         if contents.staging.group_is_open() {
             self.head.close_to = contents.staging.window.rear + contents.staging.open_positions();

@@ -42,9 +42,10 @@ const REFRESHES: u32 = 8;
 /// Where more than a share of a group stays, `stays_from` grows: least, and most, in parts of so many.
 /// Keeping the share s costs 1 / (1 - s) writes for each page that enters.
 const SHARE_MIN: u32 = 32;
-const SHARE_MAX: u32 = 52;
+const SHARE_MAX: u32 = 56;
 const SHARE_OF: u32 = 64;
-/// Where it begins when costs are known.
+/// What it is while costs are unknown, and where it begins when they are known.
+const SHARE_UNKNOWN: u32 = 52;
 const SHARE_FIRST: u32 = 44;
 /// At the end of a turn of the ring the share shrinks by a part if flash took more than so many 16ths of the
 /// disk's time, grows by one if it took less, and moves by more if it took over twice or under half of that.
@@ -64,8 +65,6 @@ const THRESHOLD_MAX: u32 = CERTAIN * 6 / 10;
 const GROWS: u32 = 10;
 const SHRINKS: u32 = 20;
 const TIME_TO_SPARE: u64 = 8;
-/// The owner asks a write for at most so many thousandths of a use: two, as no page promises more.
-const WORTH_MAX_PERMILLE: u32 = 2000;
 /// Groups whose mean the margin is.
 const MARGIN_OF: u64 = 16;
 /// Ages are at most so many epochs.
@@ -194,7 +193,7 @@ impl<'r> Memory<'r> for Evidence<'r> {
         head.epoch_misses = (sizes.slots / EPOCHS).max(1);
         head.refresh_misses = (sizes.slots / REFRESHES / CLASSES).max(1);
         head.slots = sizes.slots;
-        (head.threshold, head.stays_from, head.share) = (THRESHOLD_MIN, THRESHOLD_MIN, SHARE_MAX);
+        (head.threshold, head.stays_from, head.share) = (THRESHOLD_MIN, THRESHOLD_MIN, SHARE_UNKNOWN);
         // Counts fade, so that they stay below eight for each slot.
         head.one = 1 << sizes.slots.leading_zeros().saturating_sub(3).min(8);
         let (first, others) = self.hazards.split_first_mut().expect("there are classes");
@@ -255,7 +254,8 @@ impl Evidence<'_> {
             disk_read: costs.disk_read_ns & known,
             disk_write: costs.disk_write_ns & known,
         };
-        let worth = u64::from(costs.write_worth_permille.min(WORTH_MAX_PERMILLE)) * u64::from(CERTAIN) / 1000;
+        let worth =
+            u64::from(costs.write_worth_permille.min(Costs::WRITE_WORTH_MAX)) * u64::from(CERTAIN) / 1000;
         head.threshold_of_owner = worth as u32;
         head.stays_from = head.stays_from.max(head.threshold_of_owner);
     }
