@@ -24,9 +24,9 @@
 //! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
 //!                               shrinks by a 20th if flash took less than 8/10 of the disk's time; from 1/10
 //!                               (at first, and while costs are unknown) to 6/10
-//! each turn of the ring:        share shrinks by 1 if flash took more than 7/16 of the disk's time lately, by 4
-//!                               if more than 14/16; it grows by 1 if less than 6/16, by 4 if less than 3/16;
-//!                               from 32 to 56, 44 at first; 52 while costs are unknown
+//! each turn of the ring:        share shrinks if flash took more of the disk's time lately than 7/16 (by 1) or
+//!                               9/16 (by 4); it grows if less than 6/16 (by 1) or 3/16 (by 4); from 8 to 56, 44 at
+//!                               first; 52 while costs are unknown
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
 //! ```
@@ -50,6 +50,7 @@
 
 mod evidence;
 mod hazard;
+mod share;
 mod work;
 
 use super::{Decision, Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, STARTS_EMPTY};

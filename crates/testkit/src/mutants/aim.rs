@@ -59,6 +59,7 @@ const LOG_THROUGH: Aim =
     Aim::Caches(&["face/write-through", "face-gr/write-through", "face-gsc/write-through"]);
 const LOG: Aim = Aim::Caches(&["face", "face-gr", "face-gsc"]);
 const GROUPS: Aim = Aim::Caches(&["face-gr", "face-gsc"]);
+const REUSE: Aim = Aim::Caches(&["reuse/write-back"]);
 const GSC: Aim = Aim::Caches(&["face-gsc/write-back"]);
 const LC: Aim = Aim::Caches(&["lc/write-back"]);
 const SCE: Aim = Aim::Caches(&["sce"]);
@@ -173,9 +174,7 @@ impl Aim {
                 Aim::Damage(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"])
             }
             "slot-counter-not-grown" => Aim::Lives(&["lc/write-back", "loc", "glb", "lru"]),
-            "bypassed-page-not-written" | "clean-page-before-its-disk-write" => {
-                Aim::Caches(&["reuse/write-back"])
-            }
+            "bypassed-page-not-written" | "clean-page-before-its-disk-write" => REUSE,
             "reused-frame-not-noticed" => Aim::Lives(&["face", "face-gr", "face-gsc"]),
             "page-id-not-checked" => Aim::Caches(&["all"]),
             "superblock-in-place" | "label-in-place" | "page-checksum-not-checked" => LOG,

@@ -27,8 +27,9 @@
 //!   multiples of the group size, and `scan - released` is a group for each dequeue under way.
 //! - A slot is `HELD` from the publication of its group until its release. Slots beyond the rear are not
 //!   held. A slot that was released keeps the page's id until the next publication.
-//! - `released_slot` is `released mod slots`. `undecided` counts the dequeues of which a second
-//!   chance is undecided, and `superseded` the slots that are held and not valid. A dequeue's `pending` counts the staged pages that it awaits.
+//! - `released_slot` is `released mod slots`. `undecided` counts the dequeues that have an undecided second
+//!   chance, and `superseded` the slots that are held and not valid. A dequeue's `pending` counts the staged
+//!   pages that it awaits.
 //! - A group's counters are those of its frames, until it is published.
 
 mod bypass;

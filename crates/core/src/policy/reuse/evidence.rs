@@ -8,8 +8,7 @@
 //! - A *threshold* is the least weight of pages that are written. Work is counted and multiplied by what it
 //!   costs: while flash takes longer than disk, the threshold grows, since then each write takes time from
 //!   the reads of the same device; while flash has time to spare, it shrinks.
-//! - A *share* of each group stays in the ring. It shrinks while flash is busy: most writes of a busy flash
-//!   are of pages that stay. It changes once a turn of the ring, which is when an effect shows.
+//! - A *share* of each group stays in the ring ([`Share`]).
 //!
 //! Invariants: no page's note is older than [`AGE_MAX`] and a half, so ages are not mistaken modulo 1,024: a
 //! hand passes over all notes, one at each miss. Each class is refreshed about eight times in as many misses
@@ -18,6 +17,7 @@
 use super::super::ghost::{Ghosts, Place, words_for};
 use super::super::{Memory, Offer};
 use super::hazard::{BUCKETS, CERTAIN, Hazard, bucket};
+use super::share::Share;
 use super::work::{Times, Work};
 use crate::PageId;
 use crate::costs::Costs;
@@ -39,20 +39,6 @@ const CLASSES: u32 = 2 * (NEW + 1);
 pub(super) const EPOCHS: u32 = 32;
 /// Refreshes of each class in that time.
 const REFRESHES: u32 = 8;
-/// Where more than a share of a group stays, `stays_from` grows: least, and most, in parts of so many.
-/// Keeping the share s costs 1 / (1 - s) writes for each page that enters.
-const SHARE_MIN: u32 = 32;
-const SHARE_MAX: u32 = 56;
-const SHARE_OF: u32 = 64;
-/// What it is while costs are unknown, and where it begins when they are known.
-const SHARE_UNKNOWN: u32 = 52;
-const SHARE_FIRST: u32 = 44;
-/// At the end of a turn of the ring the share shrinks by a part if flash took more than so many 16ths of the
-/// disk's time, grows by one if it took less, and moves by more if it took over twice or under half of that.
-const FLASH_BUSY: u64 = 7;
-const FLASH_IDLE: u64 = 6;
-const FLASH_OF: u64 = 16;
-const FAR_STEP: u32 = 4;
 /// Of the work so far, one part of so many is forgotten whenever the threshold is adapted.
 const WORK_FADES: u32 = 8;
 /// `stays_from` changes by its part of so many, and is never less than this.
@@ -145,10 +131,8 @@ struct Head {
     dequeues: u32,
     /// Log placement: the least weight of pages that stay.
     stays_from: u32,
-    /// Log placement: the share of a group above which `stays_from` grows, in [`SHARE_OF`] parts.
-    share: u32,
-    /// Log placement: pages of the groups dequeued in this turn of the ring.
-    turned: u32,
+    /// Log placement: the share of a group above which `stays_from` grows.
+    share: Share,
     /// Log placement: the greatest weight of the pages of a group that left, a running mean.
     margin: u32,
     /// The least weight of pages that are written, as times have it.
@@ -193,7 +177,8 @@ impl<'r> Memory<'r> for Evidence<'r> {
         head.epoch_misses = (sizes.slots / EPOCHS).max(1);
         head.refresh_misses = (sizes.slots / REFRESHES / CLASSES).max(1);
         head.slots = sizes.slots;
-        (head.threshold, head.stays_from, head.share) = (THRESHOLD_MIN, THRESHOLD_MIN, SHARE_UNKNOWN);
+        (head.threshold, head.stays_from, head.share) =
+            (THRESHOLD_MIN, THRESHOLD_MIN, Share::OF_UNKNOWN_COSTS);
         // Counts fade, so that they stay below eight for each slot.
         head.one = 1 << sizes.slots.leading_zeros().saturating_sub(3).min(8);
         let (first, others) = self.hazards.split_first_mut().expect("there are classes");
@@ -245,7 +230,7 @@ impl Evidence<'_> {
         let head = &mut *self.head;
         let known = if costs.are_known() { u32::MAX } else { 0 };
         if costs.are_known() && head.times.flash_read == 0 {
-            head.share = SHARE_FIRST;
+            head.share.begin();
         }
         head.times = Times {
             flash_read: costs.flash_read_ns & known,
@@ -275,24 +260,6 @@ impl Evidence<'_> {
         head.stays_from = head.stays_from.max(head.threshold);
     }
 
-    /// So many pages more of the ring are about to be dequeued. At the end of a turn the share is adapted.
-    fn turn(&mut self, pages: u32) {
-        let head = &mut *self.head;
-        head.turned += pages;
-        if head.turned < head.slots {
-            return;
-        }
-        head.turned = 0;
-        let (flash, disk) = head.recent.times(&head.times);
-        let step = |is_far: bool| if is_far { FAR_STEP } else { 1 };
-        let (flash, busy, idle) = (flash * FLASH_OF, disk * FLASH_BUSY, disk * FLASH_IDLE);
-        if flash > busy {
-            head.share = (head.share - step(flash > 2 * busy)).max(SHARE_MIN);
-        } else if flash < idle {
-            head.share = (head.share + step(flash < idle / 2)).min(SHARE_MAX);
-        }
-    }
-
     /// The least weight of pages that are written to flash.
     pub(super) fn threshold(&self) -> u32 {
         self.head.threshold.max(self.head.threshold_of_owner)
@@ -301,7 +268,8 @@ impl Evidence<'_> {
     /// The group in `slots` of the ring is about to be dequeued; at most so many of its pages stay.
     pub(super) fn dequeue(&mut self, pages: &Pages<'_>, slots: Range<u32>, most: u32) {
         let group_pages = slots.len() as u32;
-        self.turn(group_pages);
+        let (flash, disk) = self.head.recent.times(&self.head.times);
+        self.head.share.turn(group_pages, self.head.slots, flash, disk);
         let valid = slots.filter(|slot| pages.directory.entry(*slot).has(VALID));
         let mut weights: ArrayVec<u32, GROUP_PAGES_MAX> =
             valid.map(|slot| self.weight(pages, slot)).collect();
@@ -315,7 +283,7 @@ impl Evidence<'_> {
         }
         let least = head.threshold.max(head.threshold_of_owner);
         let step = head.stays_from / STEPS;
-        let changed = match staying as u32 * SHARE_OF > group_pages * head.share {
+        let changed = match head.share.is_exceeded(staying as u32, group_pages) {
             true => head.stays_from + step,
             false => head.stays_from - step,
         };
@@ -477,8 +445,7 @@ impl Evidence<'_> {
 
     /// Takes nothing in the region for granted.
     pub(super) fn check(&self) -> Result<(), Violation> {
-        let Head { class, note, ghost, epoch_misses, one, stays_from, threshold, share, turned, .. } =
-            *self.head;
+        let Head { class, note, ghost, epoch_misses, one, stays_from, threshold, .. } = *self.head;
         same(|| "the class to be refreshed exists", true, class < CLASSES)?;
         same(|| "the note to be refreshed exists", true, (note as usize) < self.notes.len())?;
         same(|| "the ghost to be refreshed exists", true, ghost < self.ghosts.words())?;
@@ -488,8 +455,7 @@ impl Evidence<'_> {
         same(|| "a possible threshold of staying", true, possible.contains(&stays_from))?;
         let possible = THRESHOLD_MIN..=THRESHOLD_MAX;
         same(|| "a possible threshold", true, possible.contains(&threshold))?;
-        same(|| "a possible share of staying", true, (SHARE_MIN..=SHARE_MAX).contains(&share))?;
-        same(|| "a turn of the ring has not ended", true, turned < self.head.slots)?;
+        self.head.share.check(self.head.slots)?;
         self.ghosts.check()
     }
 }
