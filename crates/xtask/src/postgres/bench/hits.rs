@@ -5,6 +5,7 @@
 //! has the files of both in its own cache, so the second is the fastest that a disk could be.
 
 use super::Rig;
+use super::disk::Loop;
 use super::overhead::{Point, once, prepare};
 use super::report::{Mean, write_json};
 use super::throttled::flash;
@@ -12,6 +13,8 @@ use crate::postgres::server::Server;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
+use std::fs;
+use std::path::PathBuf;
 
 /// What may be told.
 #[derive(Args, Debug)]
@@ -28,6 +31,10 @@ pub(super) struct HitsArgs {
     /// Numbers of connections.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
     clients: Vec<u32>,
+    /// The flash: a file that is made and removed, as on a tmpfs, or a device [default: a loop device over a
+    /// file on the machine's disk].
+    #[arg(long, value_name = "FILE")]
+    flash: Option<PathBuf>,
 }
 
 const SETTINGS: &str = "
@@ -50,9 +57,15 @@ struct Series {
 }
 
 pub(super) fn measure(rig: &Rig, arguments: &HitsArgs) -> Result<()> {
-    let flash = flash(rig, u64::from(arguments.scale) * 40 + 64)?;
-    let cache =
-        format!("shared_preload_libraries = 'entresol'\nentresol.flash = '{}'\n", flash.device().display());
+    let mib = u64::from(arguments.scale) * 40 + 64;
+    let device = if arguments.flash.is_none() { Some(flash(rig, mib)?) } else { None };
+    let flash = device.as_ref().map(Loop::device).or(arguments.flash.as_deref()).context("a flash")?;
+    let made = (!flash.exists()).then_some(flash);
+    let size = made.map_or("0".to_owned(), |_| format!("{mib}MB"));
+    let cache = format!(
+        "shared_preload_libraries = 'entresol'\nentresol.flash = '{}'\nentresol.size = {size}\n",
+        flash.display()
+    );
     let start = |name: &str, more: &str| {
         let server = Server::start(&rig.build, &rig.user, name, &["-k"], &format!("{SETTINGS}{more}"))?;
         prepare(&server, arguments.scale)?;
@@ -72,6 +85,10 @@ pub(super) fn measure(rig: &Rig, arguments: &HitsArgs) -> Result<()> {
             }
         }
         write_json(rig.json.as_deref(), &all)?;
+    }
+    if let Some(made) = made {
+        servers[0].1.stop_at_once()?;
+        fs::remove_file(made)?;
     }
     summary(&all)
 }

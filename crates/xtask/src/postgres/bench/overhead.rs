@@ -2,7 +2,7 @@
 //!
 //! Three servers run at once: PostgreSQL as it is, the patched one without a module, and the patched one with
 //! a flash cache. In each round every server is measured once, in turn, the first one being another each
-//! time; a round's ratios are of neighbours in time. The interval is of the mean of their logarithms.
+//! time; a round's ratios are of neighbours in time, and their median is shown.
 
 use super::Rig;
 use super::report::{Mean, write_json};
@@ -160,22 +160,34 @@ fn stat(pid: &str, fields: std::ops::Range<usize>) -> Result<u64> {
     Ok(values.get(fields.start - 2..fields.end - 2).context("a short line")?.iter().sum())
 }
 
-/// Student's t of 95 %, both sides; about 2 beyond what is listed.
-fn t_95(degrees: usize) -> f64 {
-    const T: [f64; 30] = [
-        12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12,
-        2.11, 2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04,
-    ];
-    T.get(degrees.wrapping_sub(1)).copied().unwrap_or(2.0)
+/// The median of the ratios of two series, in per cent, and what it lies between with 95 %. That interval
+/// assumes nothing of how other work on the machine spreads them: it is that of the sign test.
+fn ratio(one: &Series, other: &Series, of: fn(&Point) -> f64) -> (f64, f64, f64) {
+    let mut ratios: Vec<f64> = one
+        .points
+        .iter()
+        .zip(&other.points)
+        .map(|(one, other)| 100.0 * (of(one) / of(other) - 1.0))
+        .filter(|ratio| ratio.is_finite())
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let Some(last) = ratios.len().checked_sub(1) else { return (f64::NAN, f64::NAN, f64::NAN) };
+    let median = (ratios[last / 2] + ratios[last.div_ceil(2)]) / 2.0;
+    let low = outside(ratios.len());
+    (median, ratios[low], ratios[last - low])
 }
 
-/// The ratio of two series, with half the width of its interval, in per cent.
-fn ratio(one: &Series, other: &Series, of: fn(&Point) -> f64) -> (f64, f64) {
-    let logs: Vec<f64> =
-        one.points.iter().zip(&other.points).map(|(one, other)| (of(one) / of(other)).ln()).collect();
-    let mean = Mean::of(&logs);
-    let half = t_95(mean.runs.saturating_sub(1)) * mean.deviation / (mean.runs.max(1) as f64).sqrt();
-    (100.0 * (mean.mean.exp() - 1.0), 100.0 * half)
+/// Of `n` sorted values, how many may be left out at each end: the median lies between the others with 95 %.
+fn outside(n: usize) -> usize {
+    let (mut below, mut each, mut out) = (0.0, 0.5_f64.powi(n as i32), 0);
+    loop {
+        below += each;
+        if below > 0.025 || out + 1 >= n.div_ceil(2) {
+            return out.saturating_sub(1);
+        }
+        each *= (n - out) as f64 / (out + 1) as f64;
+        out += 1;
+    }
 }
 
 fn summary(all: &[Series]) {
@@ -195,11 +207,26 @@ fn summary(all: &[Series]) {
     for (work, _) in WORKS {
         for (one, other) in [("on", "off"), ("off", "stock"), ("on", "stock")] {
             let (Some(first), Some(second)) = (find(work, one), find(work, other)) else { continue };
-            let (rate, rate_half) = ratio(first, second, |point| point.per_second);
-            let (cpu, cpu_half) = ratio(first, second, |point| point.cpu_us);
+            let (rate, rate_low, rate_high) = ratio(first, second, |point| point.per_second);
+            let (cpu, low, high) = ratio(first, second, |point| point.cpu_us);
             println!(
-                "| {work} | {one} against {other} | {rate:+.2} ± {rate_half:.2} % | {cpu:+.2} ± {cpu_half:.2} % |"
+                "| {work} | {one} against {other} | {rate:+.1} % ({rate_low:+.1} to {rate_high:+.1}) \
+                 | {cpu:+.1} % ({low:+.1} to {high:+.1}) |"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outside;
+
+    #[test]
+    fn the_interval_is_that_of_the_sign_test() {
+        // From tables of the sign test: the ranks of the interval's ends, from 1.
+        for (n, rank) in [(6, 1), (10, 2), (20, 6), (30, 10), (50, 18)] {
+            assert_eq!(outside(n) + 1, rank, "{n}");
+        }
+        assert_eq!(outside(1), 0);
     }
 }
