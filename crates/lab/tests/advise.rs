@@ -22,6 +22,7 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
         flash_pages: 0,
         stands_for: None,
         shadows: false,
+        switches: false,
         flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         exact_devices: false,

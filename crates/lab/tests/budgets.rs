@@ -36,6 +36,7 @@ fn config(trace: &Trace, policy: PolicyKind, budget: DailyWrites) -> RunConfig {
         flash_pages: 6000,
         stands_for: None,
         shadows: false,
+        switches: false,
         flash_writes_per_day: budget,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 4 },

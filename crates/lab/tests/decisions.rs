@@ -83,6 +83,7 @@ fn config(trace: &Trace, flash_layer: Option<Cache>, mode: Mode) -> RunConfig {
         flash_pages: SLOTS,
         stands_for: None,
         shadows: false,
+        switches: false,
         flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 1 },

@@ -56,6 +56,7 @@ fn config(trace: &Trace, flash_layer: Option<Cache>, dram_pages: u32, flash_page
         flash_pages,
         stands_for: None,
         shadows: false,
+        switches: false,
         flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 4 },

@@ -52,6 +52,7 @@ fn config(trace: &Trace, cache: Option<Cache>, dram_pages: u32, flash_pages: u32
         flash_pages,
         stands_for: None,
         shadows: false,
+        switches: false,
         flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 4 },

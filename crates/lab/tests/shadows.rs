@@ -37,6 +37,7 @@ fn config(trace: &Trace, policy: PolicyKind, flash_pages: u32, shadows: bool) ->
         flash_pages,
         stands_for: None,
         shadows,
+        switches: false,
         flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 1 },

@@ -90,6 +90,11 @@ pub struct SimulateArgs {
     #[arg(long, help_heading = "Layers", conflicts_with = "sample")]
     pub shadows: bool,
 
+    /// Each cache goes on under another policy, of the same placement, when its shadows say that this would
+    /// be better: the pages stay where they are
+    #[arg(long, help_heading = "Layers", conflicts_with_all = ["sample", "flash_writes_per_day"])]
+    pub switch: bool,
+
     /// Budgets of writes to flash, several separated by commas, for policies that weigh what a write is worth
     /// (reuse, reuse-slots): device writes such as `1x`, or bytes such as `200G`; the bucket holds ten
     /// seconds' worth

@@ -74,6 +74,7 @@ fn question(
         flash_pages: 0,
         stands_for: None,
         shadows: false,
+        switches: false,
         flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         exact_devices: false,

@@ -101,6 +101,7 @@ fn configs(
             flash_pages,
             stands_for: None,
             shadows: args.shadows,
+            switches: args.switch,
             flash_writes_per_day: DailyWrites::Unlimited,
             fragments,
             arrival: args.load.arrival(),

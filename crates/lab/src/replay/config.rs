@@ -74,6 +74,8 @@ pub struct RunConfig {
     pub stands_for: Option<u32>,
     /// Shadows run beside the cache, if it is large enough.
     pub shadows: bool,
+    /// The cache goes on under another policy of its placement when its shadows advise it.
+    pub switches: bool,
     /// How much may be written to flash, of policies that weigh what a write is worth.
     pub flash_writes_per_day: DailyWrites,
     /// SCE's knobs; without meaning for others.

@@ -37,7 +37,7 @@ pub use error::SimulationError;
 pub use estimate::mean_of;
 pub use fragments::FragmentKnobs;
 pub use prepare::{block_sizes, core_config, flash_pages_min};
-pub use result::{ForecastResult, HalfWidths, RelationResult, SampleResult, SimulationResult};
+pub use result::{ForecastResult, HalfWidths, RelationResult, SampleResult, SimulationResult, SwitchResult};
 pub use run::{Counts, Point};
 pub use workload::Workload;
 
@@ -49,7 +49,7 @@ use pool::{Clock, Fifo, Lru, Order};
 pub(crate) use prepare::Places;
 use run::Replay;
 pub(crate) use run::Replayed;
-use tier::{Bare, Blocks, Cached, ChipSpeed, Fragmented, Layer};
+use tier::{Bare, Blocks, Cached, ChipSpeed, EXCHANGES_MAX, Exchange, Fragmented, Layer};
 use zerocopy::IntoBytes;
 
 /// Told how far things are: which run, and the share of it that is done.
@@ -133,6 +133,7 @@ pub(crate) fn replay(
         Some(Cache::Policy(policy)) => {
             let core = config.core_config(policy)?;
             let mut region = vec![0u64; region_bytes(&core) / 8];
+            let mut regions = vec![Vec::new(); EXCHANGES_MAX];
             let mut partition = Partition::format(region.as_mut_bytes(), &core)?;
             let costs = config.costs(trace.page_bytes);
             partition.set_costs(&costs);
@@ -142,8 +143,12 @@ pub(crate) fn replay(
             if let Some(bytes) = config.write_budget() {
                 tier.beside.limit_writes(bytes, u64::from(trace.page_bytes), costs);
             }
-            if config.shadows {
+            if config.shadows || config.switches {
                 tier.beside.run_shadows(&core, config.mode, &costs);
+            }
+            if config.switches {
+                let possible = config.exchangeable(&core);
+                tier.beside.follow_shadows(Exchange::new(possible, costs, &mut regions));
             }
             below_dram(trace, config, tier, progress)
         }

@@ -161,6 +161,16 @@ impl RunConfig {
         }
     }
 
+    /// The partitions that can go on with the pages of `core`, under other policies.
+    pub(super) fn exchangeable(&self, core: &Config) -> Vec<Config> {
+        let sizes = |config: &Config| (config.slots, config.group_pages);
+        let others = PolicyKind::ALL
+            .into_iter()
+            .filter(|policy| policy.finds_pages_of(core.policy) && policy.refusal(self.mode).is_none());
+        let configs = others.filter_map(|policy| self.core_config(policy).ok());
+        configs.filter(|config| sizes(config) == sizes(core)).collect()
+    }
+
     /// What the devices cost, for policies that weigh that, of pages of so many bytes.
     pub fn costs(&self, page_bytes: u32) -> Costs {
         costs(&self.flash_device, &self.disk_device, page_bytes)

@@ -2,6 +2,7 @@
 
 use super::config::{Arrival, RunConfig, layer_name};
 use super::run::{Point, Replayed};
+use super::tier::Exchanged;
 use crate::bench::digest;
 use crate::cost;
 use entresol_core::Forecast;
@@ -143,6 +144,10 @@ pub struct SimulationResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forecasts: Vec<ForecastResult>,
 
+    /// How the policy changed since the run began, where it may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<SwitchResult>,
+
     /// Hash of every decision of the cache, in hexadecimal.
     pub decision_hash: String,
     /// Hash of all of the above, in hexadecimal: depends on trace and configuration alone.
@@ -164,6 +169,17 @@ pub struct ForecastResult {
     pub flash_writes: u64,
     /// Pages that it would write to disk.
     pub disk_writes: u64,
+}
+
+/// A change of the policy in the middle of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SwitchResult {
+    /// DRAM's misses since the run began.
+    pub after_fetches: u64,
+    /// The new policy.
+    pub policy: String,
+    /// What advised it, in words.
+    pub why: String,
 }
 
 /// Samples of a trace that stand for all of it. Every figure beside them is an estimate for the whole trace;
@@ -268,8 +284,17 @@ pub(super) fn assemble(
     result.warm_up = replayed.curve.iter().map(in_numbers).collect();
     result.relations = relations(trace, replayed, references_of);
     result.forecasts = forecasts(&tier.forecasts);
+    result.switches = replayed.totals.exchanged.iter().map(switch).collect();
     result.digest = digest::of(&result, tier.decision_hash);
     result
+}
+
+fn switch(exchanged: &Exchanged) -> SwitchResult {
+    SwitchResult {
+        after_fetches: exchanged.fetches,
+        policy: exchanged.advice.to.name().into(),
+        why: exchanged.advice.to_string(),
+    }
 }
 
 fn forecasts(told: &Forecasts) -> Vec<ForecastResult> {

@@ -346,7 +346,26 @@ fn notes(results: &[SimulationResult]) -> Vec<String> {
         ));
     }
     notes.extend(results.iter().filter(|result| !result.forecasts.is_empty()).map(forecast));
+    notes.extend(results.iter().filter(|result| !result.switches.is_empty()).map(switches));
     notes
+}
+
+/// How the policy of a run changed.
+fn switches(result: &SimulationResult) -> String {
+    let changes = result.switches.iter().map(|change| {
+        format!(
+            "to {} after {} misses of DRAM ({})",
+            change.policy,
+            whole(change.after_fetches as f64),
+            change.why
+        )
+    });
+    format!(
+        "{} with {} pages of flash changed {}.",
+        name(result),
+        whole(result.flash_pages.into()),
+        changes.collect::<Vec<_>>().join("; ")
+    )
 }
 
 /// What the shadows of a run said.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: no more than `limit` pieces of work are outstanding at the time that [`Backlog::wait`] returns.
 
+use entresol_core::{Config, Placement};
 use entresol_runtime::Time;
 
 /// The last pieces of work and when they are done.
@@ -13,6 +14,12 @@ pub(super) struct Backlog {
 impl Backlog {
     pub(super) fn new(limit: usize) -> Self {
         Self { ends: vec![Time(0); limit.max(1)], at: 0 }
+    }
+
+    /// Writes to flash of such a cache.
+    pub(super) fn of_writes(config: &Config) -> Self {
+        let by_group = config.policy.placement() == Placement::Log && config.policy.by_group();
+        Self::new(if by_group { config.staging_groups } else { config.staging_pages() } as usize)
     }
 
     /// A piece of work will be done at `end`.

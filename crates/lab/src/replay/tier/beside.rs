@@ -1,7 +1,8 @@
-//! What runs beside a cache: shadows, and a budget of writes to flash, in virtual time, which tells the
-//! policy what a write must be worth.
+//! What runs beside a cache: shadows, which may advise another policy; and a budget of writes to flash, in
+//! virtual time, which tells the policy what a write must be worth.
 
 use super::super::pool::Victim;
+use super::exchange::{Exchange, Exchanged};
 use entresol_core::{Config, Costs, Mode, PageId, Partition, Route};
 use entresol_engine::{Budget, Forecasts, Shadow};
 use entresol_runtime::Time;
@@ -52,14 +53,15 @@ impl Thrift {
 
 /// See the module's header.
 #[derive(Default)]
-pub struct Beside {
+pub struct Beside<'t> {
     shadows: Option<Shadow>,
     /// What they said when the measurement began.
     told_before: Forecasts,
     thrift: Option<Thrift>,
+    exchange: Option<Exchange<'t>>,
 }
 
-impl Beside {
+impl<'t> Beside<'t> {
     /// From now on at most so many bytes are written to flash in a day, where the policy weighs writes.
     pub fn limit_writes(&mut self, bytes_per_day: u64, page_bytes: u64, costs: Costs) {
         self.thrift = Some(Thrift::new(bytes_per_day, page_bytes, costs));
@@ -70,14 +72,41 @@ impl Beside {
         self.shadows = Some(Shadow::new(config, mode, costs));
     }
 
-    /// DRAM misses `page` at `now`; so many pages have been written to flash.
-    pub(super) fn fetch(&mut self, page: PageId, now: Time, written: u64, partition: &mut Partition<'_>) {
+    /// From now on the cache goes on under another policy when its shadows advise it.
+    pub fn follow_shadows(&mut self, exchange: Exchange<'t>) {
+        self.exchange = Some(exchange);
+    }
+
+    /// The partition that goes on where `old` ends, with shadows of its own.
+    pub(super) fn successor(&mut self, config: &Config, mode: Mode, old: &Partition<'_>) -> Partition<'t> {
+        let exchange = self.exchange.as_mut().expect("it was advised by it");
+        let partition = exchange.successor(config, old);
+        let costs = *exchange.costs();
+        self.run_shadows(config, mode, &costs);
+        self.told_before = Forecasts::default();
+        partition
+    }
+
+    /// How the policy has changed so far.
+    pub(super) fn exchanged(&self) -> Vec<Exchanged> {
+        self.exchange.as_ref().map(|exchange| exchange.done().to_vec()).unwrap_or_default()
+    }
+
+    /// DRAM misses `page` at `now`; so many pages have been written to flash. Says under which cache to go on
+    /// now, if under another one.
+    pub(super) fn fetch(
+        &mut self,
+        page: PageId,
+        now: Time,
+        written: u64,
+        partition: &mut Partition<'_>,
+    ) -> Option<Config> {
         if let Some(thrift) = &mut self.thrift {
             thrift.tick(now, written, partition);
         }
-        if let Some(shadows) = &self.shadows {
-            shadows.fetch(page);
-        }
+        let shadows = self.shadows.as_ref()?;
+        shadows.fetch(page);
+        self.exchange.as_mut()?.fetch(shadows)
     }
 
     /// DRAM evicts `page`.

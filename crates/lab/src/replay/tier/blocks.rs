@@ -133,6 +133,7 @@ impl Layer for Blocks<'_> {
             collections: Some(Measures::of(&cache, &chip, unit_pages as u32).gc_count),
             read_ahead: cache.disk_reads - self.metrics.disk_reads,
             chip: Some((cache, chip)),
+            exchanged: Vec::new(),
         }
     }
 }

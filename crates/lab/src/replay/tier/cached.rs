@@ -45,7 +45,7 @@ pub struct Cached<'t> {
     metrics: TierMetrics,
     drive: Drive,
     /// What runs beside the cache.
-    pub beside: Beside,
+    pub beside: Beside<'t>,
 }
 
 impl<'t> Cached<'t> {
@@ -58,9 +58,7 @@ impl<'t> Cached<'t> {
         places: &'t [u32],
     ) -> Self {
         let config = partition.config();
-        let log = config.policy.placement() == Placement::Log;
-        let writes =
-            if log && config.policy.by_group() { config.staging_groups } else { config.staging_pages() };
+        let is_log = config.policy.placement() == Placement::Log;
         Self {
             config,
             mode,
@@ -71,8 +69,8 @@ impl<'t> Cached<'t> {
             dense_of_slot: vec![0; config.slots as usize],
             dense_of_frame: vec![0; config.staging_pages() as usize],
             copies: Vec::with_capacity(COPIES_MAX),
-            writes: Backlog::new(writes as usize),
-            destages: Backlog::new(if log { DEQUEUES_LOG } else { COPIES_MAX }),
+            writes: Backlog::of_writes(&config),
+            destages: Backlog::new(if is_log { DEQUEUES_LOG } else { COPIES_MAX }),
             metrics: TierMetrics::default(),
             drive: Drive::new(config.slots),
             beside: Beside::default(),
@@ -377,6 +375,15 @@ impl<'t> Cached<'t> {
         self.copies = copies;
     }
 
+    /// Goes on as the cache `config`, which finds the pages of this one.
+    fn exchange(&mut self, config: Config, now: Time, pool: &mut Pool<impl Order>) {
+        self.work(now, pool);
+        self.partition.close_group();
+        self.write_all(now);
+        self.partition = self.beside.successor(&config, self.mode, &self.partition);
+        (self.config, self.writes) = (config, Backlog::of_writes(&config));
+    }
+
     /// Takes a page from DRAM. Returns when its frame is free, and whether there may be jobs now.
     fn take(&mut self, victim: Victim, now: Time, pool: &mut Pool<impl Order>) -> Admitted {
         self.count_eviction(victim);
@@ -413,8 +420,11 @@ struct Admitted {
 
 impl Layer for Cached<'_> {
     fn fetch(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) -> Fetched {
-        self.beside.fetch(self.id(page), now, self.metrics.flash_writes, &mut self.partition);
-        match self.partition.fetch(self.id(page)) {
+        let (id, written) = (self.id(page), self.metrics.flash_writes);
+        if let Some(config) = self.beside.fetch(id, now, written, &mut self.partition) {
+            self.exchange(config, now, pool);
+        }
+        match self.partition.fetch(id) {
             Lookup::Staged { dirty, .. } => {
                 self.metrics.staging_hits += 1;
                 Fetched { source: Source::Staging, flags: self.went_up(page, dirty), done: now }
@@ -426,7 +436,7 @@ impl Layer for Cached<'_> {
             }
             Lookup::Absent => {
                 if self.config.policy.learns_from_misses() {
-                    self.partition.missed(self.id(page));
+                    self.partition.missed(id);
                 }
                 self.metrics.disk_reads += 1;
                 let place = self.place(page);
@@ -483,7 +493,8 @@ impl Layer for Cached<'_> {
             forecasts: self.beside.forecasts(),
             ..self.metrics
         };
+        let exchanged = self.beside.exchanged();
         let (flash_ns, disk_ns) = (self.flash.service_ns(), self.disk.service_ns());
-        self.drive.complete(Totals { tier, flash_ns, disk_ns, ..Totals::default() })
+        self.drive.complete(Totals { tier, flash_ns, disk_ns, exchanged, ..Totals::default() })
     }
 }

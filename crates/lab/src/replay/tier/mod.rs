@@ -13,6 +13,7 @@ mod blocks;
 mod cached;
 mod chip;
 mod drive;
+mod exchange;
 mod fragments;
 mod inline;
 
@@ -21,6 +22,7 @@ pub use beside::Beside;
 pub use blocks::Blocks;
 pub use cached::Cached;
 pub use chip::ChipSpeed;
+pub use exchange::{EXCHANGES_MAX, Exchange, Exchanged};
 pub use fragments::Fragmented;
 pub use inline::{BLOCK_BYTES, Inline};
 
@@ -80,4 +82,6 @@ pub struct Totals {
     pub read_ahead: u64,
     /// What the cache and its chip counted, where the cache is its own translation layer.
     pub chip: Option<(CacheCounters, Counters)>,
+    /// Changes of the policy since the run began.
+    pub exchanged: Vec<Exchanged>,
 }

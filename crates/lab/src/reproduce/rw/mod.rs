@@ -150,6 +150,7 @@ fn config(trace: &Trace, setting: &Setting) -> RunConfig {
         flash_pages: 0,
         stands_for: None,
         shadows: false,
+        switches: false,
         flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 1 },

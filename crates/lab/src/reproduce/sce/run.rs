@@ -38,6 +38,7 @@ pub(super) fn run(
         flash_pages: flash_fragments * workload.fragment_pages(),
         stands_for: None,
         shadows: false,
+        switches: false,
         flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs {
             fragment_pages: Some(workload.fragment_pages()),

@@ -190,6 +190,7 @@ pub fn equi_cost_run(trace: &Trace, b: u32, policy: Option<PolicyKind>, n: f64) 
         flash_pages: layers.flash_pages,
         stands_for: None,
         shadows: false,
+        switches: false,
         flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         exact_devices: false,
