@@ -72,6 +72,8 @@ pub struct Counts {
     pub disk_writes: u64,
     /// Read from flash to be written again, there or to disk.
     pub dequeue_reads: u64,
+    /// By so many more pages of the cache are newer than disk, and are to be written there later.
+    pub owed: i64,
 }
 
 impl Counts {
@@ -84,6 +86,7 @@ impl Counts {
             flash_writes: self.flash_writes - before.flash_writes,
             disk_writes: self.disk_writes - before.disk_writes,
             dequeue_reads: self.dequeue_reads - before.dequeue_reads,
+            owed: self.owed - before.owed,
         }
     }
 
@@ -94,11 +97,13 @@ impl Counts {
         self.flash_writes += others.flash_writes;
         self.disk_writes += others.disk_writes;
         self.dequeue_reads += others.dequeue_reads;
+        self.owed += others.owed;
     }
 
     /// Forgets half of it.
     pub(crate) fn halve(&mut self) {
-        let Self { fetches, hits, flash_writes, disk_writes, dequeue_reads } = self;
+        let Self { fetches, hits, flash_writes, disk_writes, dequeue_reads, owed } = self;
+        *owed /= 2;
         for count in [fetches, hits, flash_writes, disk_writes, dequeue_reads] {
             *count /= 2;
         }
@@ -334,7 +339,10 @@ impl Shadows<'_> {
             let mut counts = Counts::default();
             let region = &mut self.region[planned.range()];
             let shape = Shape::known(&planned.config);
-            step(&mut Partition::attach_to(region, &shape), &mut counts);
+            let mut partition = Partition::attach_to(region, &shape);
+            let dirty = i64::from(partition.occupancy().dirty);
+            step(&mut partition, &mut counts);
+            counts.owed = i64::from(partition.occupancy().dirty) - dirty;
             let (head, _) = Head::mut_from_prefix(self.region).expect("the region begins with its head");
             for sum in [&mut head.all[nth], &mut head.recent[nth]] {
                 sum.add(&counts);

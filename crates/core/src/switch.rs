@@ -179,8 +179,9 @@ fn busy_ns(policy: PolicyKind, counts: &Counts, costs: &Costs) -> u64 {
     let flash = times(counts.hits, costs.flash_read_ns)
         + times(counts.flash_writes, write)
         + times(counts.dequeue_reads, read_back);
-    let disk = times(counts.fetches - counts.hits, costs.disk_read_ns)
-        + times(counts.disk_writes, costs.disk_write_ns);
+    // A cache that begins has written nothing yet of what it owes the disk.
+    let writes = counts.disk_writes.saturating_add_signed(counts.owed);
+    let disk = times(counts.fetches - counts.hits, costs.disk_read_ns) + times(writes, costs.disk_write_ns);
     flash.max(disk)
 }
 
