@@ -8,8 +8,9 @@ use entresol_lab::replay::{Arrival, FragmentKnobs, Replacement, RunConfig, Simul
 use entresol_runtime::rng::Rng;
 use entresol_trace::{Op, Request, Trace};
 
-/// References of a half: 34 turns of the ring.
-const HALF: usize = 9_000_000;
+/// References of a half: 53 turns of the ring. A change costs seven turns under the worse policy: four until
+/// the shadows tell something, and three looks.
+const HALF: usize = 14_000_000;
 
 /// References to pages. Neighbours are not neighbours on disk: a
 /// shadow cannot tell which accesses are.
@@ -41,18 +42,6 @@ impl Load {
                 self.rng.below(pages) * self.rng.below(pages) / pages * self.rng.below(pages) / pages;
             let is_scan = self.rng.below(10) < 3;
             self.pages.push(if is_scan { scanned + at % pages } else { popular + skewed });
-        }
-    }
-
-    /// One of three references is to a new page, the others to the newest pages, seven tenths as many as the
-    /// cache holds.
-    fn moving(&mut self) {
-        let popular = self.slots * 7 / 10;
-        let first = self.take(popular + HALF as u64 / 3 + 1) + popular;
-        for at in 0..HALF as u64 {
-            let page = first + at / 3;
-            let back = if at % 3 == 0 { 0 } else { self.rng.below(popular) };
-            self.pages.push(page - back);
         }
     }
 
@@ -182,13 +171,4 @@ fn rings_that_switch_do_as_well_as_the_better_policy_in_each_half() {
     load.popular_and_scanned();
     load.batches(4, 5);
     check(&load.trace(20), [PolicyKind::FaceGsc, PolicyKind::Reuse], slots);
-}
-
-#[test]
-fn slots_that_switch_do_as_well_as_the_better_policy_in_each_half() {
-    let slots = 131_072;
-    let mut load = Load::new(slots);
-    load.moving();
-    load.batches(8, 8);
-    check(&load.trace(0), [PolicyKind::ReuseSlots, PolicyKind::Lc], slots);
 }
