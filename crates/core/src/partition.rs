@@ -321,6 +321,13 @@ impl Partition<'_> {
         ring.restage(&mut self.contents, ticket, page.slot, lsn)
     }
 
+    /// A dequeue's second chances were restaged: no positions are held back for it now. May be said twice.
+    pub fn restaged(&mut self, ticket: Ticket) {
+        if let Place::Ring(ring) = &mut self.place {
+            ring.restaged(ticket);
+        }
+    }
+
     /// A dequeue job is complete: its destages are durable on disk (slot placement: written), and its second
     /// chances are staged.
     pub fn dequeued(&mut self, ticket: Ticket) {

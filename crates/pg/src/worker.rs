@@ -228,7 +228,8 @@ fn is_present(
 fn out_of_reach(flash: &Path) -> Option<String> {
     let error = fs::File::open(flash).err()?;
     let is_gone = match error.kind() {
-        std::io::ErrorKind::NotFound => flash.starts_with("/dev"),
+        // Files under /dev/shm are files.
+        std::io::ErrorKind::NotFound => flash.starts_with("/dev") && !flash.starts_with("/dev/shm"),
         _ => error
             .raw_os_error()
             .and_then(|code| GONE.iter().find(|gone| gone.raw_os_error() == code))

@@ -84,7 +84,7 @@ pub(super) fn dequeues(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Vio
             let is_undecided = dequeue.undecided > 0;
             let is_open = state == Some(DequeueState::Open);
             same(|| format!("dequeue {at} is undecided and open"), true, is_open || !is_undecided)?;
-            undecided += u32::from(is_undecided);
+            undecided += u32::from(dequeue.undecided);
         }
     }
     same(|| "undecided dequeues", undecided, head.undecided)

@@ -42,6 +42,7 @@ impl Back {
                 return Ok(());
             }
         }
+        self.front.with(|partition| partition.restaged(ticket))?;
         let copies = whole.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
         let mut destages: Destages<'_> = copies.collect();
         if mutant!("reuse-before-destage") {

@@ -67,9 +67,9 @@ impl Ring<'_> {
         }
         self.head.scan += group;
         self.head.next_dequeue += 1;
-        let chances = pages.iter().filter(|page| page.fate == Fate::SecondChance).count();
-        self.head.dequeues[dequeue as usize].undecided = chances as u16;
-        self.head.undecided += u32::from(chances > 0);
+        let undecided = pages.iter().any(|page| page.fate == Fate::SecondChance);
+        self.head.dequeues[dequeue as usize].undecided = undecided.into();
+        self.head.undecided += u32::from(undecided);
         Some(BackgroundJob::Dequeue { ticket: Ticket(dequeue), one_io: self.by_group })
     }
 
@@ -172,7 +172,6 @@ impl Ring<'_> {
             || self.forget_before_its_turn(contents, slot.0)
             || self.adopt_newer(contents, entry.page(), dequeue)
         {
-            self.decided(dequeue);
             return Admission::AlreadyThere;
         }
         if !contents.staging.frame_available() {
@@ -185,23 +184,20 @@ impl Ring<'_> {
             let staged = contents.pages.directory.staged_entry(frame.0);
             ask!(&mut contents.policy, P, memory => P::on_carry(memory, slot.0, staged));
             self.await_frame(frame.0, dequeue);
-            self.decided(dequeue);
         }
         admission
     }
 
-    /// One more page of `dequeue` has its second chance, or needs none. After the last one no positions are
-    /// held back for it, though its destages may take long.
-    fn decided(&mut self, dequeue: u32) {
-        let undecided = &mut self.head.dequeues[dequeue as usize].undecided;
-        *undecided = undecided.checked_sub(1).expect("each second chance is decided once");
-        self.head.undecided -= u32::from(*undecided == 0);
+    /// All second chances of the dequeue have their positions, or need none: no more are held back for it,
+    /// though its destages may take long.
+    pub(crate) fn restaged(&mut self, ticket: Ticket) {
+        let undecided = std::mem::take(&mut self.head.dequeues[ticket.0 as usize].undecided);
+        self.head.undecided -= u32::from(undecided);
     }
 
     pub(crate) fn dequeued(&mut self, contents: &mut Contents<'_>, ticket: Ticket) {
+        self.restaged(ticket);
         self.head.dequeues[ticket.0 as usize].set(DequeueState::Done);
-        let undecided = std::mem::take(&mut self.head.dequeues[ticket.0 as usize].undecided);
-        self.head.undecided -= u32::from(undecided > 0);
         self.release(contents);
         self.head.pull = u32::from(self.pulls);
     }

@@ -79,7 +79,7 @@ pub(crate) struct Dequeue {
     /// Staged pages that this dequeue awaits. Each is a newer copy that is not durable yet, or has positions
     /// before it that are not. Until this is 0 the slots are not released.
     pub pending: u32,
-    /// Pages with a second chance of which nobody has said yet whether they need a position.
+    /// 1 until all its second chances have positions.
     pub undecided: u16,
     /// A [`DequeueState`], kept as a word as in [`crate::staging::Frame`]. The check reports a word that is
     /// not a state.

@@ -121,6 +121,9 @@ impl World {
             InFlight::Dequeue { ticket, pages, read, step } => match *step {
                 Step::Restage(from) if from < pages.len() => {
                     let next = self.restage(*ticket, pages, read, from);
+                    if next == Some(pages.len()) {
+                        partition!(self).restaged(*ticket);
+                    }
                     *step = Step::Restage(next.unwrap_or(from));
                     (false, next.is_some())
                 }
