@@ -39,7 +39,7 @@ pub(super) struct Rules {
     pub damage: bool,
     /// A page may be reported as damaged on disk, by its number.
     pub disk_damage: bool,
-    /// A torn copy on disk is repaired from the log.
+    /// A torn copy on disk is repaired from the log: pages are written in place that flash does not have.
     pub torn: bool,
     /// Pages are written to disk before flash has them, so disk may be ahead of flash.
     pub disk_ahead: bool,
@@ -62,7 +62,7 @@ impl Rules {
             believe_layer: true,
             damage: false,
             disk_damage: false,
-            torn: !cache.keeps_dirty(),
+            torn: !cache.keeps_dirty() || cache.keeps_out(),
             disk_ahead: !cache.keeps_dirty(),
             copies_return: cache.is_log() && !cache.keeps_dirty(),
             sound: true,
@@ -515,6 +515,8 @@ mod tests {
         assert_eq!(rules.noticed.load(Relaxed), 1);
         assert!(is_wrong(&Rules::crash(&back), &disk), "a log on flash needs no images");
         assert!(matches!(verdict(&Rules::crash(&through), &disk), Ok(None)), "torn, and in the log");
+        let reuse = TierOptions { mode: Mode::WriteBack, ..TierOptions::new(PolicyKind::Reuse, 64) };
+        assert!(Rules::crash(&Cache::Tier(reuse)).torn, "pages that are kept out are written in place");
         assert!(matches!(verdict(&Rules::silent_disk(&back), &disk), Ok(None)));
         let damage =
             || Err(Stop::Refused(TierError::Damaged { page: PAGE, place: "x".into(), fault: "y".into() }));
