@@ -42,7 +42,9 @@ impl Back {
                 return Ok(());
             }
         }
-        self.front.with(|partition| partition.restaged(ticket))?;
+        if pages.iter().any(|page| page.fate == Fate::SecondChance) {
+            self.front.with(|partition| partition.restaged(ticket))?;
+        }
         let copies = whole.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
         let mut destages: Destages<'_> = copies.collect();
         if mutant!("reuse-before-destage") {

@@ -249,8 +249,8 @@ impl<'r> Ring<'r> {
         self.groups[(frame / self.group_pages) as usize].ready += 1;
     }
 
-    /// Pads the open group, so that it can be written: at once, or when the dequeues that may need its
-    /// positions for second chances need none any more.
+    /// Pads the open group, so that it can be written: at once, or, if dequeues may need its positions for
+    /// second chances, when one of them has ended.
     pub(crate) fn close_group(&mut self, contents: &mut Contents<'_>) {
         if contents.staging.group_is_open() {
             self.head.close_to = contents.staging.window.rear + contents.staging.open_positions();
