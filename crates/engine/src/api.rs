@@ -7,7 +7,7 @@
 use crate::TierError;
 use crate::durations::Durations;
 use crate::forecast::Forecasts;
-use entresol_core::{Lsn, PageId};
+use entresol_core::{Lsn, PageId, mutant};
 use entresol_format::Uuid;
 use entresol_format::label::Session;
 use entresol_format::losses::Losses;
@@ -123,6 +123,15 @@ pub struct Victim {
     pub dirty: bool,
     /// Newer than the flash copy (FaCE §3.3).
     pub fdirty: bool,
+}
+
+impl Victim {
+    /// Of a page that the cache has no version of: whether the disk lacks it, too. A page that has not
+    /// changed since it was fetched left the cache when the disk had it. It must not be written again: a
+    /// power failure could leave an unreadable sector, and the log has no image of a page without a change.
+    pub(crate) fn is_only_copy(&self) -> bool {
+        self.dirty && (self.fdirty || mutant!("destaged-page-written-again"))
+    }
 }
 
 /// The outcome of an eviction.

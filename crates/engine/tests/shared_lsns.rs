@@ -14,17 +14,11 @@ use std::time::{Duration, Instant};
 use support::shared::{PAGES, World, put};
 use support::{PAGE, small, victim};
 
-/// The environment names the mutant, in a build that has them.
-#[cfg(feature = "mutants")]
-const MUTANT: &str = "ENTRESOL_LSN_MUTANT";
-
 /// A cache, with the mutant that is hunted.
 fn new_world(options: TierOptions) -> World {
+    // Every test makes its first world with it.
     #[cfg(feature = "mutants")]
-    if let Ok(mutant) = std::env::var(MUTANT) {
-        // Every test makes its first world with it.
-        let _ = entresol_core::mutant::choose(&mutant);
-    }
+    support::mutants::bring_to_life();
     World::new(options)
 }
 
@@ -231,23 +225,12 @@ fn a_group_of_an_older_round_tells_no_lsn() {
     tier.close().unwrap();
 }
 
-/// Named bugs of what is told without a read: the test that notices each. A mutant is chosen once for a
-/// process, so each has a process of its own: this test binary again.
 #[cfg(feature = "mutants")]
 #[test]
 fn each_mutant_is_noticed() {
-    let noticed = [
+    support::mutants::hunt(&[
         ("lsn-of-an-older-round", "a_group_of_an_older_round_tells_no_lsn"),
         ("contradicted-lsn-believed", "a_summary_that_a_crash_took_back_tells_no_lsn"),
         ("lsn-of-a-clean-page", "an_lsn_is_told_once_its_group_is_on_flash"),
-    ];
-    for (mutant, test) in noticed {
-        let this = std::env::current_exe().unwrap();
-        let run = std::process::Command::new(this).args(["--exact", test]).env(MUTANT, mutant).output();
-        let run = run.unwrap();
-        let text = String::from_utf8_lossy(&run.stdout);
-        let panic = text.lines().skip_while(|line| !line.contains("panicked at"));
-        println!("{mutant}: {}", panic.take(3).collect::<Vec<_>>().join(" "));
-        assert!(!run.status.success(), "{mutant} was not noticed by {test}");
-    }
+    ]);
 }

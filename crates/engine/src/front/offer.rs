@@ -112,7 +112,7 @@ impl Front {
                 self.order.changes(page);
             }
             let admission = self.hold(partition.evict(page, lsn, dirty, fdirty));
-            if dirty && matches!(admission, Admission::Bypass { .. }) {
+            if victim.is_only_copy() && matches!(admission, Admission::Bypass { .. }) {
                 self.order.write_begins(page);
             }
             Some(admission)

@@ -163,8 +163,9 @@ impl Back {
         match offered {
             Offered::Taken => Ok(Evicted { dirty: victim.dirty }),
             Offered::Bypass => {
-                let written = self.bypass(victim, victim.dirty, data);
-                if victim.dirty {
+                let is_only_copy = victim.is_only_copy();
+                let written = self.bypass(victim, is_only_copy, data);
+                if is_only_copy {
                     self.front.with(|_| self.front.order.write_ends(victim.page))?;
                 }
                 written
