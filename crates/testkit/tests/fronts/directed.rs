@@ -86,6 +86,7 @@ fn seats_of_dead_fronts_are_given_to_others() {
         child.args(["--exact", "role", "--ignored", "--nocapture"]).stdout(Stdio::null());
         child
             .env("ENTRESOL_FRONTS_DIRECTORY", directory.path())
+            .env("ENTRESOL_FRONTS_PARENT", std::process::id().to_string())
             .env("ENTRESOL_FRONTS_ROLE", DIES.to_string());
         let ended = child.status().unwrap();
         assert_eq!(ended.signal(), Some(9), "front {nth}: {ended}");

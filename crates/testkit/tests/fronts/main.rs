@@ -17,10 +17,10 @@ use entresol_runtime::random;
 use entresol_shm::atomic::Ordering::SeqCst;
 use journal::{FRONTS, Journal};
 use parking_lot::{Mutex, MutexGuard};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use world::World;
 
@@ -47,6 +47,8 @@ struct Children<'a> {
     roles: Mutex<Vec<Role>>,
     /// By point, and in the end those that stood at none: fronts, backs.
     kills: Mutex<[u64; POINTS.len() + 2]>,
+    /// Times that the thread that kills has read all pages.
+    rounds: AtomicU64,
     /// No front is started any more.
     is_ending: AtomicBool,
     is_over: AtomicBool,
@@ -57,6 +59,7 @@ impl Children<'_> {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "role", "--ignored", "--nocapture"]).stdout(Stdio::null());
         command.env("ENTRESOL_FRONTS_DIRECTORY", self.directory).env("ENTRESOL_FRONTS_ROLE", id.to_string());
+        command.env("ENTRESOL_FRONTS_PARENT", std::process::id().to_string());
         let has_hook = cfg!(feature = "hooks") && id > 0 && random().is_multiple_of(2);
         let hook = has_hook.then(|| {
             let point = match std::env::var("ENTRESOL_FRONT_POINT") {
@@ -93,7 +96,11 @@ impl Children<'_> {
     /// killed; and fails if one has ended by itself.
     fn look_after(&self, journal: &Journal) {
         let board = &journal.board;
-        let watched = [(&board.reads, "read a page"), (&board.flushes, "flushed")];
+        let watched = [
+            (&board.reads, "no process has read a page"),
+            (&board.flushes, "no process has flushed"),
+            (&self.rounds, "the test has not read all pages"),
+        ];
         let mut seen = watched.map(|_| (0, Instant::now()));
         loop {
             for ((word, what), (before, since)) in watched.iter().zip(&mut seen) {
@@ -101,9 +108,7 @@ impl Children<'_> {
                 if now != *before {
                     (*before, *since) = (now, Instant::now());
                 } else if since.elapsed() > STALLED_AFTER {
-                    // The other thread may wait for ever, too, so this one cannot just panic.
-                    eprintln!("no process has {what} for {STALLED_AFTER:?}");
-                    std::process::exit(1);
+                    fail(&format!("{what} for {STALLED_AFTER:?}"));
                 }
             }
             let mut roles = self.roles.lock();
@@ -117,8 +122,9 @@ impl Children<'_> {
                 if role.is_killed {
                     continue;
                 }
-                let ended = role.child.try_wait().unwrap();
-                assert!(ended.is_none(), "role {} has ended by itself: {ended:?}", role.id);
+                if let Some(ended) = role.child.try_wait().unwrap() {
+                    fail(&format!("role {} has ended by itself: {ended}", role.id));
+                }
                 let point = match &role.hook {
                     Some((point, reached)) if reached.exists() => *point,
                     _ => continue,
@@ -132,12 +138,24 @@ impl Children<'_> {
     }
 }
 
+/// Ends the test. The thread that reads may wait for ever for a process that has ended, too, so the other one
+/// cannot just panic.
+fn fail(why: &str) -> ! {
+    eprintln!("{why}");
+    std::process::exit(1);
+}
+
 /// What a child does; not a test of its own.
 #[test]
 #[ignore = "started by the test of this file"]
 fn role() {
     let Ok(directory) = std::env::var("ENTRESOL_FRONTS_DIRECTORY") else { return };
     set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
+    let parent = getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
+    if parent.to_string() != std::env::var("ENTRESOL_FRONTS_PARENT").unwrap() {
+        // It has ended before it could be said that this process ends with it.
+        return;
+    }
     #[cfg(feature = "hooks")]
     if let Ok(hook) = std::env::var("ENTRESOL_FRONTS_HOOK") {
         let parts: Vec<&str> = hook.splitn(3, ' ').collect();
@@ -178,6 +196,7 @@ fn no_durable_page_is_lost_whoever_is_killed() {
         directory: directory.path(),
         roles: Mutex::new(Vec::new()),
         kills: Mutex::default(),
+        rounds: AtomicU64::new(0),
         is_ending: AtomicBool::new(false),
         is_over: AtomicBool::new(false),
     };
@@ -197,6 +216,7 @@ fn no_durable_page_is_lost_whoever_is_killed() {
             std::thread::sleep(Duration::from_millis(random() % 40));
             children.kill_any();
             reader.read_all(&world, &mut front);
+            children.rounds.fetch_add(1, SeqCst);
         }
         // All fronts are killed at once.
         children.is_ending.store(true, SeqCst);
