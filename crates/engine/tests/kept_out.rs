@@ -23,6 +23,8 @@ const HELD: usize = 100;
 /// the disk loses all that was not synced: a page that is clean on flash is the same on disk.
 #[test]
 fn a_page_that_is_clean_on_flash_is_durable_on_disk() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
     let options = small(PolicyKind::Reuse, 80);
     let (kept_out, entered) = simulate(1, || {
         let blank = |name, bytes| MemoryDevice::new(name, bytes);
@@ -107,8 +109,8 @@ fn a_page_that_was_destaged_meanwhile_is_not_written_again() {
 #[cfg(feature = "mutants")]
 #[test]
 fn each_mutant_is_noticed() {
-    support::mutants::hunt(&[(
-        "destaged-page-written-again",
-        "a_page_that_was_destaged_meanwhile_is_not_written_again",
-    )]);
+    support::mutants::hunt(&[
+        ("clean-page-before-its-disk-write", "a_page_that_is_clean_on_flash_is_durable_on_disk"),
+        ("destaged-page-written-again", "a_page_that_was_destaged_meanwhile_is_not_written_again"),
+    ]);
 }

@@ -5,10 +5,10 @@
 use super::DiskPages;
 use crate::TierError;
 use crate::api::Upstream;
-use entresol_core::{Lsn, PageId};
+use entresol_core::{Lsn, PageId, mutant};
 use entresol_runtime::sync::{Rank, TinyMutex};
 
-/// Pages written between two syncs made for this purpose.
+/// Pages written after which there is a sync for this purpose, if there was none for another one.
 const PAGES_PER_SYNC: usize = 256;
 
 /// Pages written and not told of.
@@ -32,16 +32,32 @@ impl DurableNotes {
         pages: impl Iterator<Item = (PageId, Lsn)>,
     ) -> Result<(), TierError> {
         let Some(upstream) = upstream else { return Ok(()) };
-        let full = {
+        let is_due = {
             let mut written = self.written.lock();
             written.extend(pages);
-            if written.len() < PAGES_PER_SYNC {
-                return Ok(());
-            }
-            std::mem::replace(&mut *written, Vec::with_capacity(PAGES_PER_SYNC + 64))
+            written.len() >= PAGES_PER_SYNC
         };
-        disk.sync()?;
-        upstream.durable(&full, None);
+        match is_due || mutant!("written-page-told-before-its-sync") {
+            true => self.sync(disk, Some(upstream)),
+            false => Ok(()),
+        }
+    }
+
+    /// Syncs the disk, and reports the pages that have been written to `upstream`.
+    pub(crate) fn sync(&self, disk: &DiskPages, upstream: Option<&dyn Upstream>) -> Result<(), TierError> {
+        let written = {
+            let mut written = self.written.lock();
+            let room = if written.is_empty() { 0 } else { PAGES_PER_SYNC };
+            std::mem::replace(&mut *written, Vec::with_capacity(room))
+        };
+        if written.is_empty() || !mutant!("written-page-told-before-its-sync") {
+            disk.sync()?;
+        }
+        if let Some(upstream) = upstream
+            && !written.is_empty()
+        {
+            upstream.durable(&written, None);
+        }
         Ok(())
     }
 }

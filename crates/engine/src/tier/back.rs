@@ -11,7 +11,7 @@ use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
 use super::through::Through;
 use crate::api::{TierMetrics, Upstream};
-use crate::disk::DiskPages;
+use crate::disk::{DiskPages, DurableNotes};
 use crate::front::{Front, Served};
 use entresol_device::BufferPool;
 use entresol_format::{Layout, PageFormat};
@@ -30,6 +30,8 @@ pub(crate) struct Back {
     pub buffers: BufferPool,
     pub superblocks: Superblocks,
     pub destaged: Destaged,
+    /// Pages written to disk, for the buffer pool's log: destaged from slots, or kept out.
+    pub notes: DurableNotes,
     pub causes: Causes,
     /// Of a cache with a table of objects.
     pub objects: Option<ObjectLog>,

@@ -5,7 +5,6 @@
 //! crash loses the whole directory, and redo starts at the last checkpoint, which syncs (LC).
 
 use super::back::Back;
-use super::placed::Placed;
 use crate::to_disk::{READS_MAX, read_proved};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
@@ -71,8 +70,7 @@ impl Back {
         })?;
         self.tell_destaged(&destages);
         let written = destages.iter().map(|(page, data)| (*page, self.front.options.page_format.lsn(data)));
-        let Placed::Slots(slots) = &self.placed else { return Ok(()) };
-        slots.notes.add(&self.disk, self.upstream().as_deref(), written)
+        self.notes.add(&self.disk, self.upstream().as_deref(), written)
     }
 
     /// Copies every page that is dirty now to disk. Pages that become dirty meanwhile may be copied, too.

@@ -54,7 +54,7 @@ impl Back {
         if !destages.is_empty() {
             self.destage(&mut destages)?;
             if !mutant!("destage-not-synced") {
-                self.disk.sync()?;
+                self.notes.sync(&self.disk, self.upstream().as_deref())?;
             }
             self.tell_destaged(&destages);
         }

@@ -87,6 +87,8 @@ impl Back {
         if write && !mutant!("bypassed-page-not-written") {
             self.front.tallies().bypassed.add(1);
             self.write_to_disk(victim.page, data)?;
+            let written = std::iter::once((victim.page, victim.lsn));
+            self.notes.add(&self.disk, self.upstream().as_deref(), written)?;
         }
         Ok(Evicted { dirty: false })
     }

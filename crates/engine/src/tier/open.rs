@@ -14,7 +14,7 @@ use super::superblock_copies::Superblocks;
 use super::through::Through;
 use crate::costs::measure_costs;
 use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
-use crate::disk::{DiskPages, Home, LabelState, Labels, read_label, write_label};
+use crate::disk::{DiskPages, DurableNotes, Home, LabelState, Labels, read_label, write_label};
 use crate::error::{HOW_TO_DETACH, disk_error, flash_error};
 use crate::front::{Front, Region};
 use crate::recover::{self, Restored, RestoredSlots};
@@ -138,6 +138,7 @@ pub(crate) fn assemble(
         buffers: BufferPool::new(page_bytes as usize, usize::MAX),
         superblocks: Superblocks::new(superblock),
         destaged: Destaged::default(),
+        notes: DurableNotes::default(),
         causes: Causes::default(),
         objects,
         degradable: can_degrade.then(Degradable::default),

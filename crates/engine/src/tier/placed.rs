@@ -3,7 +3,6 @@
 use super::slot_directory::SlotDirectory;
 use crate::TierOptions;
 use crate::api::Survivors;
-use crate::disk::DurableNotes;
 use crate::signal::Signal;
 use entresol_core::{Directory, Forgotten, Lsn, PageId, Placement, Position, mutant};
 use entresol_format::superblock::Superblock;
@@ -94,8 +93,6 @@ pub(crate) struct SlotParts {
     pub directory: Option<SlotDirectory>,
     /// Copies of the temperatures written, ever.
     pub temperatures_written: AtomicU64,
-    /// Pages written to disk, for the buffer pool's log.
-    pub notes: DurableNotes,
 }
 
 impl Placed {
@@ -114,11 +111,6 @@ impl Placed {
 impl SlotParts {
     /// No page that is served from flash entered below `first`.
     pub(crate) fn new(directory: Option<SlotDirectory>, temperatures_written: u64, first: Position) -> Self {
-        Self {
-            first,
-            directory,
-            temperatures_written: AtomicU64::new(temperatures_written),
-            notes: DurableNotes::default(),
-        }
+        Self { first, directory, temperatures_written: AtomicU64::new(temperatures_written) }
     }
 }

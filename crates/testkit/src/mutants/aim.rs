@@ -112,6 +112,8 @@ const OBJECTS: &[&str] = &[
     "dead-pages-restored",
     "dead-page-served",
 ];
+/// Those of pages that a policy keeps out.
+const KEPT_OUT: &[&str] = &["bypassed-page-not-written", "written-page-told-before-its-sync"];
 
 /// Those of engine and block door that show behind it.
 const DOOR: &[&str] = &[
@@ -174,7 +176,7 @@ impl Aim {
                 Aim::Damage(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"])
             }
             "slot-counter-not-grown" => Aim::Lives(&["lc/write-back", "loc", "glb", "lru"]),
-            "bypassed-page-not-written" | "clean-page-before-its-disk-write" => REUSE,
+            name if KEPT_OUT.contains(&name) => REUSE,
             "reused-frame-not-noticed" => Aim::Lives(&["face", "face-gr", "face-gsc"]),
             "page-id-not-checked" => Aim::Caches(&["all"]),
             "superblock-in-place" | "label-in-place" | "page-checksum-not-checked" => LOG,

@@ -54,7 +54,7 @@ catalogue! {
         "fingerprint-not-written-first": "a disk in place is written before its label file has the new checksum",
         "fingerprint-not-compared": "a disk in place that another program has written to is used as it was",
         "bypassed-page-not-written": "a changed page that a policy keeps out is not written to disk",
-        "clean-page-before-its-disk-write": "a page is clean on flash while its write to disk, past the flash, is not durable",
+        "written-page-told-before-its-sync": "the log has a note of a page on disk that no sync has made durable",
         "read-past-dirty-pages": "a read past the flash takes pages from disk that are newer in the cache",
         "write-past-dirty-pages": "a dirty page is forgotten on flash before its newer version is on disk",
         "destage-after-write-around": "a page that is not taken goes to disk while an older version is on its way there",
@@ -226,6 +226,7 @@ pub const IN_THE_FRONTS: &[&str] = &[
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
 /// mutants --test shared_lsns --test kept_out`.
 pub const IN_THE_ENGINE: &[&str] = &[
+    "clean-page-before-its-disk-write",
     "contradicted-lsn-believed",
     "destaged-page-written-again",
     "lsn-of-a-clean-page",
