@@ -1,7 +1,8 @@
 //! What a flash cache costs: the times that its devices take, and what its owner wants of it.
 //!
 //! A policy counts what it does to each device and multiplies by these. So its decisions depend on what
-//! happened, and not on how long it took: they stay the same in every run.
+//! happened, and not on how long it took: they stay the same in every run. What is timed, [`Load`], is
+//! another matter: an engine reports it, a replay has none.
 
 /// Times of a page, in nanoseconds, of devices that have all the work they can do at once: one by their rate.
 /// All zero: unknown.
@@ -22,6 +23,20 @@ pub struct Costs {
     /// Uses that a write to flash must promise at least, in thousandths: flash wears out. 0: any. A use of a
     /// dirty page counts twice.
     pub write_worth_permille: u32,
+}
+
+/// How long devices have been at work: nanoseconds up to now, since any one moment.
+///
+/// What a page costs does not say all: how much a drive moves its pages about, and how long its syncs take
+/// meanwhile, follows from what is done to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Time that has passed.
+    pub now_ns: u64,
+    /// Time in which flash had at least one request.
+    pub flash_busy_ns: u64,
+    /// Time in which the disk had at least one request.
+    pub disk_busy_ns: u64,
 }
 
 impl Costs {

@@ -39,11 +39,12 @@ mod staging;
 mod switch;
 mod system;
 mod violation;
+mod weigh;
 
 pub use cache::{BlockKind, Cache};
 pub use cleaning::Cleaning;
 pub use config::{Config, ConfigError};
-pub use costs::Costs;
+pub use costs::{Costs, Load};
 pub use fragments::{
     FRAGMENT_BYTES, FRAGMENT_PAGES_MAX, FlashCopy, FragmentConfig, FragmentConfigError, FragmentId,
     FragmentOccupancy, Fragments, Population, WritePath, fragment_region_bytes, fragment_sections,

@@ -7,7 +7,6 @@
 
 use crate::config::Config;
 use crate::contents::Contents;
-use crate::costs::Costs;
 use crate::job::{
     Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup,
     Taken, Ticket, WriteJob, WritePage, WritePages,
@@ -78,12 +77,6 @@ impl Partition<'_> {
         let Contents { pages, policy, .. } = &mut self.contents;
         debug_assert!(pages.directory.find(page).is_none());
         ask!(policy, P, memory => P::on_miss(pages, memory, page));
-    }
-
-    /// What the devices cost, from now on. Policies that weigh costs begin without them: then flash is not
-    /// what limits them.
-    pub fn set_costs(&mut self, costs: &Costs) {
-        ask!(&mut self.contents.policy, P, memory => P::set_costs(memory, costs));
     }
 
     /// As [`Partition::fetch`], without counting as a reference.

@@ -3,7 +3,7 @@
 
 use super::{Facts, Memory};
 use crate::PageId;
-use crate::costs::Costs;
+use crate::costs::{Costs, Load};
 use crate::job::Fate;
 use crate::pages::Pages;
 use crate::sections::Plain;
@@ -72,6 +72,8 @@ pub(crate) trait Policy {
     fn on_miss(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId) {}
     /// What the devices cost, from now on. Until then that is unknown.
     fn set_costs(_memory: &mut Self::Memory<'_>, _costs: &Costs) {}
+    /// How long the devices have been at work up to now.
+    fn observe(_memory: &mut Self::Memory<'_>, _load: Load) {}
     /// `entry` was fetched.
     fn on_hit(pages: &mut Pages<'_>, memory: &mut Self::Memory<'_>, entry: u32);
     /// A page that was not on flash was written to `slot` (slot placement).

@@ -55,7 +55,7 @@ mod work;
 
 use super::{Decision, Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, STARTS_EMPTY};
 use crate::PageId;
-use crate::costs::Costs;
+use crate::costs::{Costs, Load};
 use crate::hash::bucket_of;
 use crate::job::Fate;
 use crate::mode::Mode;
@@ -127,6 +127,10 @@ impl Policy for Reuse {
 
     fn set_costs(memory: &mut Evidence<'_>, costs: &Costs) {
         memory.set_costs(costs, costs.flash_write_in_row_ns, costs.flash_read_in_row_ns);
+    }
+
+    fn observe(memory: &mut Evidence<'_>, load: Load) {
+        memory.observe(load);
     }
 
     fn on_bypass(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {

@@ -8,6 +8,7 @@ use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_format::layout::disk_offset;
 use entresol_objects::{Locator, ObjectId};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the objects of a cache are called. Numbers are the cache's own; a home goes by the name, which the
 /// database knows, too.
@@ -78,6 +79,11 @@ pub trait Home: Send + Sync {
     /// The device's. Then writes since the last sync may be lost.
     fn sync(&self) -> Result<(), DeviceError>;
 
+    /// Time in which the disk had at least one request, if that is known.
+    fn busy(&self) -> Option<Duration> {
+        None
+    }
+
     /// Reads come from the devices from now on, not from memory ([`Device::drop_cached`]).
     ///
     /// # Errors
@@ -135,6 +141,10 @@ impl Home for WholeDisk {
 
     fn sync(&self) -> Result<(), DeviceError> {
         self.device.sync()
+    }
+
+    fn busy(&self) -> Option<Duration> {
+        Some(self.device.counters().busy)
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {

@@ -16,6 +16,7 @@ use entresol_format::{PageFormat, Uuid, page};
 use entresol_runtime::sync::{Mutex, Rank};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// A home of pages of one size.
 pub(crate) struct DiskPages {
@@ -211,6 +212,11 @@ impl DiskPages {
         let page_bytes = self.page_bytes as usize;
         let pages = (first.0..first.0 + (data.len() / page_bytes) as u64).map(PageId);
         self.write_found(pages, || self.home.write_run(first, data, page_bytes, &*self.names))
+    }
+
+    /// See [`Home::busy`].
+    pub(crate) fn busy(&self) -> Option<Duration> {
+        self.home.busy()
     }
 
     pub(crate) fn sync(&self) -> Result<(), TierError> {

@@ -6,8 +6,8 @@ use super::clean::Copies;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::front::Front;
-use entresol_core::{BackgroundJob, DequeuePages};
-use entresol_runtime::now;
+use entresol_core::{BackgroundJob, DequeuePages, Load};
+use entresol_runtime::{Time, now};
 use entresol_shm::Gone;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -63,7 +63,11 @@ impl Back {
     /// The next job; the pages of a dequeue in `pages`. Looking for one may already make room, where clean
     /// pages are dropped: then the writers are told.
     fn next_background(&self, pages: &mut DequeuePages) -> Result<Option<BackgroundJob>, Gone> {
+        let load = self.load();
         let (job, made_room) = self.front.with_objects(|partition, objects| {
+            if let Some(load) = load {
+                partition.observe(load);
+            }
             if let Some(objects) = objects {
                 Front::drop_dead_of_next_dequeue(partition, objects);
             }
@@ -75,6 +79,17 @@ impl Back {
             self.front.writes.notify_one();
         }
         Ok(job)
+    }
+
+    /// How long the devices have been at work, for a policy that weighs costs, if that is known.
+    fn load(&self) -> Option<Load> {
+        if !self.front.config.policy.facts().weighs_costs {
+            return None;
+        }
+        let [now_ns, flash_busy_ns, disk_busy_ns] =
+            [now().since(Time(0)), self.flash.counters().busy, self.disk.busy()?]
+                .map(|time| time.as_nanos() as u64);
+        Some(Load { now_ns, flash_busy_ns, disk_busy_ns })
     }
 
     fn pull(&self, pages: u32) {

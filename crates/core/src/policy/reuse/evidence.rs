@@ -20,7 +20,7 @@ use super::hazard::{BUCKETS, CERTAIN, Hazard, bucket};
 use super::share::Share;
 use super::work::{Times, Work};
 use crate::PageId;
-use crate::costs::Costs;
+use crate::costs::{Costs, Load};
 use crate::pages::Pages;
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::{GROUP_PAGES_MAX, Sizes};
@@ -245,6 +245,11 @@ impl Evidence<'_> {
         head.stays_from = head.stays_from.max(head.threshold_of_owner);
     }
 
+    /// How long the devices have been at work.
+    pub(super) fn observe(&mut self, load: Load) {
+        self.head.share.observe(load);
+    }
+
     /// Adapts the threshold to the work since the last time.
     fn adapt(&mut self) {
         let head = &mut *self.head;
@@ -268,8 +273,8 @@ impl Evidence<'_> {
     /// The group in `slots` of the ring is about to be dequeued; at most so many of its pages stay.
     pub(super) fn dequeue(&mut self, pages: &Pages<'_>, slots: Range<u32>, most: u32) {
         let group_pages = slots.len() as u32;
-        let (flash, disk) = self.head.recent.times(&self.head.times);
-        self.head.share.turn(group_pages, self.head.slots, flash, disk);
+        let counted = self.head.recent.times(&self.head.times);
+        self.head.share.turn(group_pages, self.head.slots, counted);
         let valid = slots.filter(|slot| pages.directory.entry(*slot).has(VALID));
         let mut weights: ArrayVec<u32, GROUP_PAGES_MAX> =
             valid.map(|slot| self.weight(pages, slot)).collect();

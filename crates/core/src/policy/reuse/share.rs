@@ -1,8 +1,10 @@
 //! The share of each group that stays in the ring. Keeping the share s costs 1 / (1 - s) writes for each page
 //! that enters, so it shrinks while flash is busy: most writes of a busy flash are of pages that stay.
 //!
-//! It changes once a turn of the ring, which is when an effect shows.
+//! It changes once a turn of the ring, which is when an effect shows. What counts is how long flash and disk
+//! are at work. Where one of them is busy, that is known, or else it is what the pages of late cost.
 
+use crate::Load;
 use crate::violation::{Violation, same};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -13,11 +15,19 @@ const MAX: u32 = 56;
 /// What it is while costs are unknown, and where it begins when they are known.
 const UNKNOWN: u32 = 52;
 const FIRST: u32 = 44;
-/// Flash should take between 6 and 7 sixteenths of the disk's time. Where it takes more than the one or less
-/// than the other, the share moves by the parts beside it.
-const BUSY: [(u64, u32); 2] = [(9, 4), (7, 1)];
-const IDLE: [(u64, u32); 2] = [(3, 4), (6, 1)];
+
+/// Sixteenths of the disk's time: where flash takes more than `busy` or less than `idle`, the share moves by
+/// the parts beside it.
+struct Bounds {
+    busy: [(u64, u32); 2],
+    idle: [(u64, u32); 2],
+}
+
 const OF: u64 = 16;
+/// Flash and disk are to be busy alike.
+const MEASURED: Bounds = Bounds { busy: [(18, 4), (16, 1)], idle: [(12, 4), (14, 1)] };
+/// Costs are those of a drive that does nothing else.
+const COUNTED: Bounds = Bounds { busy: [(9, 4), (7, 1)], idle: [(3, 4), (6, 1)] };
 
 /// See the module's header.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -26,26 +36,52 @@ pub(super) struct Share {
     parts: u32,
     /// Pages of the groups dequeued in this turn of the ring.
     turned: u32,
+    /// At the beginning of this turn, and now. All zero: unknown.
+    began: Millis,
+    load: Millis,
 }
 
+/// How long flash and disk have been at work, and how much time has passed: milliseconds. Only differences
+/// count, and they may overflow.
+type Millis = [u32; 3];
+
 impl Share {
-    pub const OF_UNKNOWN_COSTS: Self = Self { parts: UNKNOWN, turned: 0 };
+    pub const OF_UNKNOWN_COSTS: Self = Self { parts: UNKNOWN, turned: 0, began: [0; 3], load: [0; 3] };
 
     /// Costs are known from now on.
     pub fn begin(&mut self) {
         self.parts = FIRST;
     }
 
-    /// So many pages more of a ring of `slots` are about to be dequeued. `flash`, `disk`: times of late.
-    pub fn turn(&mut self, pages: u32, slots: u32, flash: u64, disk: u64) {
+    /// How long the devices have been at work.
+    pub fn observe(&mut self, load: Load) {
+        let Load { now_ns, flash_busy_ns, disk_busy_ns } = load;
+        self.load = [flash_busy_ns, disk_busy_ns, now_ns].map(|time| (time / 1_000_000) as u32);
+    }
+
+    /// The times in this turn in which flash and disk were at work. `None`: unknown, or both were idle for
+    /// most of it.
+    fn measured(&self) -> Option<(u64, u64)> {
+        let [flash, disk, all] =
+            std::array::from_fn(|at| u64::from(self.load[at].wrapping_sub(self.began[at])));
+        (self.began != [0; 3] && flash.max(disk) > all / 2).then_some((flash, disk))
+    }
+
+    /// So many pages more of a ring of `slots` are about to be dequeued. `counted`: what flash and disk did
+    /// of late, by its costs.
+    pub fn turn(&mut self, pages: u32, slots: u32, counted: (u64, u64)) {
         self.turned += pages;
         if self.turned < slots {
             return;
         }
         self.turned = 0;
-        if let Some((_, by)) = BUSY.iter().find(|(bound, _)| flash * OF > disk * bound) {
+        let measured = self.measured();
+        self.began = self.load;
+        let (flash, disk) = measured.unwrap_or(counted);
+        let Bounds { busy, idle } = if measured.is_some() { MEASURED } else { COUNTED };
+        if let Some((_, by)) = busy.iter().find(|(bound, _)| flash * OF > disk * bound) {
             self.parts = (self.parts - by.min(&self.parts)).max(MIN);
-        } else if let Some((_, by)) = IDLE.iter().find(|(bound, _)| flash * OF < disk * bound) {
+        } else if let Some((_, by)) = idle.iter().find(|(bound, _)| flash * OF < disk * bound) {
             self.parts = (self.parts + by).min(MAX);
         }
     }
@@ -59,5 +95,50 @@ impl Share {
     pub fn check(&self, slots: u32) -> Result<(), Violation> {
         same(|| "a possible share of staying", true, (MIN..=MAX).contains(&self.parts))?;
         same(|| "a turn of the ring has not ended", true, self.turned < slots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOTS: u32 = 1000;
+
+    /// The share after a turn of a second, in which flash and disk were busy for so many milliseconds.
+    fn after(flash_ms: u64, disk_ms: u64, counted: (u64, u64)) -> u32 {
+        let at = |turns: u64| Load {
+            // Overflows in the turn.
+            now_ns: (u64::from(u32::MAX) + 1000 * turns) * 1_000_000,
+            flash_busy_ns: flash_ms * turns * 1_000_000,
+            disk_busy_ns: disk_ms * turns * 1_000_000,
+        };
+        let mut share = Share::OF_UNKNOWN_COSTS;
+        share.begin();
+        share.observe(at(0));
+        share.turn(SLOTS, SLOTS, (1, 2));
+        let before = share.parts;
+        share.observe(at(1));
+        share.turn(SLOTS / 2, SLOTS, counted);
+        assert_eq!(share.parts, before, "the turn has not ended");
+        share.turn(SLOTS / 2, SLOTS, counted);
+        share.check(SLOTS).unwrap();
+        FIRST + share.parts - before
+    }
+
+    #[test]
+    fn the_share_follows_who_is_busy() {
+        let idle_flash = (0, 1);
+        assert_eq!(after(990, 500, idle_flash), FIRST - 4, "flash limits, whatever it costs");
+        assert_eq!(after(950, 900, idle_flash), FIRST - 1);
+        assert_eq!(after(800, 900, (1, 0)), FIRST, "both alike");
+        assert_eq!(after(750, 900, (1, 0)), FIRST + 1);
+        assert_eq!(after(100, 900, (1, 0)), FIRST + 4, "the disk limits");
+    }
+
+    #[test]
+    fn of_idle_devices_the_costs_count() {
+        assert_eq!(after(400, 100, (0, 1)), FIRST + 4);
+        assert_eq!(after(400, 100, (1, 1)), FIRST - 4);
+        assert_eq!(after(0, 0, (13, 32)), FIRST);
     }
 }
