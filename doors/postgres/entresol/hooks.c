@@ -17,6 +17,7 @@
 #include "storage/bufmgr.h"
 #include "storage/pmsignal.h"
 #include "storage/smgr.h"
+#include "utils/guc.h"
 #include "utils/wait_event.h"
 
 /* Between two looks at what another process does. */
@@ -457,6 +458,12 @@ checkpoint(XLogRecPtr redo, int flags)
 static void
 shutdown_hook(void)
 {
+	/*
+	 * The postmaster does not look at its configuration again once it shuts down. Who asks for a drain and
+	 * stops the server at once means what the file says.
+	 */
+	if (IsUnderPostmaster)
+		ProcessConfigFile(PGC_SIGHUP);
 	if (!drain_at_shutdown || door_is_through || door_state() == DOOR_OFF)
 		return;
 	door_set_state(DOOR_DRAINING);
