@@ -1,7 +1,7 @@
 //! Eviction, victims pulled by the layer, and the checkpoint's copies.
 
 use super::frame::FrameState;
-use super::{FrameId, Pool};
+use super::{FrameId, NO_LOG, Pool};
 use crate::{PageNumber, StoreError};
 use entresol_core::{Lsn, PageId, mutant};
 use entresol_engine::{DurableGroup, Upstream, Victim};
@@ -170,9 +170,16 @@ impl Upstream for Pool {
 
     fn durable(&self, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
         // During redo there is no log for appends.
-        if let Some(wal) = self.wal.get().filter(|_| self.notes) {
-            crate::durable::append_note(wal, pages, group);
-        }
+        let Some(wal) = self.wal.get().filter(|_| self.notes) else { return };
+        // The layer may tell now of what was evicted during redo. When redo begins again, a page is rebuilt
+        // from its image, and an older version goes over a newer one: a note of that one would be false. So
+        // only versions of this session are noted.
+        let first = match self.log_end.load(SeqCst) {
+            NO_LOG => 0,
+            end => end,
+        };
+        let own: Vec<_> = pages.iter().copied().filter(|(_, lsn)| lsn.0 >= first).collect();
+        crate::durable::append_note(wal, &own, group);
     }
 
     fn destaged(&self, page: PageId, lsn: Lsn) {
