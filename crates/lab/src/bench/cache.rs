@@ -43,19 +43,15 @@ impl CacheOptions {
         }
     }
 
-    /// A new, empty cache. What the flash held is lost: an earlier run may have left a cache of another size.
+    /// A new, empty cache.
     pub(super) fn create(
         &self,
         flash: Arc<dyn Device>,
         disk: Arc<dyn Device>,
     ) -> anyhow::Result<Arc<dyn Layer>> {
         Ok(match self {
-            Self::Slots(options) => {
-                FlashTier::create(flash, disk, TierOptions { overwrite: true, ..options.clone() })?
-            }
-            Self::Fragments(options) => {
-                FragmentTier::open(flash, disk, FragmentOptions { overwrite: true, ..*options })?
-            }
+            Self::Slots(options) => FlashTier::create(flash, disk, options.clone())?,
+            Self::Fragments(options) => FragmentTier::open(flash, disk, *options)?,
         })
     }
 
@@ -92,26 +88,5 @@ pub fn fragment_options(knobs: FragmentKnobs, pages: u32) -> FragmentOptions {
         workers: config.workers,
         pace_permille: config.pace_permille,
         ..FragmentOptions::new(pages)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use entresol_core::{PageId, PolicyKind};
-    use entresol_device::MemoryDevice;
-    use entresol_engine::{DiskLayer, disk_offset};
-
-    #[test]
-    fn a_cache_takes_the_place_of_one_of_another_size() {
-        let options = CacheOptions::Slots(TierOptions::new(PolicyKind::Lc, 2048));
-        let fragments = CacheOptions::Fragments(FragmentOptions::new(2048));
-        for cache in [options, fragments] {
-            let flash = Arc::new(MemoryDevice::new("flash", cache.flash_bytes()));
-            flash.write(0, &vec![7; cache.flash_bytes() as usize]).unwrap();
-            let disk = Arc::new(MemoryDevice::new("disk", disk_offset(PageId(100), 4096)));
-            DiskLayer::create(disk.clone(), 4096).unwrap().close().unwrap();
-            cache.create(flash, disk).unwrap().close().unwrap();
-        }
     }
 }

@@ -186,7 +186,10 @@ fn load(
     let what = LoadConfig { scale: Scale::standard(config.warehouses), seed: Seed(config.seed) };
     let largest = describe(config, run, checkpoint_interval, database_pages_max(config))?;
     let pages = largest.load(&what, progress)?;
-    Ok((describe(config, run, checkpoint_interval, pages)?, pages))
+    let store = describe(config, run, checkpoint_interval, pages)?;
+    // The cache is smaller than the largest one, and ends elsewhere.
+    store.wipe_flash()?;
+    Ok((store, pages))
 }
 
 /// Starts the worker and kills it in the middle of a checkpoint interval. Returns its tpmC just before, and

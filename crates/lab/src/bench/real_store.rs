@@ -77,6 +77,14 @@ impl RealStore {
         })
     }
 
+    /// Makes the flash blank where the cache will be. An earlier run may have left one of another size there.
+    ///
+    /// # Errors
+    /// As [`RealStore::machine`], or if the device fails.
+    pub fn wipe_flash(&self) -> anyhow::Result<()> {
+        self.open_flash()?.iter().try_for_each(|device| wipe(&**device))
+    }
+
     /// Loads a database where nothing of value is, and shuts it down; the flash cache, if any, becomes empty.
     /// Returns the database's pages.
     ///
@@ -120,6 +128,8 @@ fn open(role: &str, path: &Path, bytes: u64) -> anyhow::Result<Arc<dyn Device>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use entresol_core::PolicyKind;
+    use entresol_engine::{DiskLayer, Layer, TierOptions};
 
     fn refusal(path: &str, bytes: u64) -> String {
         let Err(error) = open("log", Path::new(path), bytes) else {
@@ -137,5 +147,34 @@ mod tests {
         let refused = refusal(path.to_str().expect("a path in UTF-8"), 1 << 60);
         std::fs::remove_dir_all(&folder).expect("removable");
         assert!(refused.contains("no space") && refused.contains("block device"), "{refused}");
+    }
+
+    #[test]
+    fn a_cache_takes_the_place_of_one_of_another_size() {
+        let folder = std::env::temp_dir().join(format!("entresol-wiped-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a writable folder");
+        let tier = CacheOptions::Slots(TierOptions::new(PolicyKind::Lc, 2048));
+        let path = |name: &str| folder.join(name);
+        let store = RealStore {
+            system: System::Cached(PolicyKind::Lc),
+            paths: RealPaths { flash: path("flash"), disk: path("disk"), log: path("log") },
+            database_bytes: 1 << 20,
+            log_bytes: 1 << 20,
+            tier: Some(tier.clone()),
+            frames: 1,
+            replacement: Replacement::Lru,
+            checkpoint_interval: Duration::MAX,
+        };
+        std::fs::write(path("flash"), vec![7; 2 * tier.flash_bytes() as usize]).expect("written");
+        let create = || {
+            let disk = store.open_database().expect("a file");
+            wipe(&*disk).expect("written");
+            DiskLayer::create(disk.clone(), PAGE_BYTES).expect("blank").close().expect("no failure");
+            tier.create(store.open_flash().expect("a file").expect("a cache"), disk)
+        };
+        assert!(create().is_err_and(|error| format!("{error:#}").contains("not blank")));
+        store.wipe_flash().expect("written");
+        create().expect("the flash is blank").close().expect("no failure");
+        std::fs::remove_dir_all(&folder).expect("removable");
     }
 }
