@@ -24,9 +24,10 @@
 //! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
 //!                               shrinks by a 20th if flash took less than 8/10 of the disk's time; from 1/10
 //!                               (at first, and while costs are unknown) to 6/10
-//! each turn of the ring:        share shrinks if flash took more of the disk's time lately than 7/16 (by 1) or
-//!                               9/16 (by 4); it grows if less than 6/16 (by 1) or 3/16 (by 4); from 8 to 56, 44 at
-//!                               first; 52 while costs are unknown
+//! each turn of the ring:        share shrinks if flash was at work for more of the disk's time than 1 (by 1) or 9/8
+//!                               (by 4); it grows if less than 7/8 (by 1) or 3/4 (by 4); from 8 to 56, 44 at first;
+//!                               52 while costs are unknown. If neither was at work for half of the turn, or that
+//!                               is unknown: by counts and costs, 7/16, 9/16, 6/16 and 3/16
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
 //! ```
