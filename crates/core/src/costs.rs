@@ -33,8 +33,10 @@ pub struct Costs {
 pub struct Load {
     /// Time that has passed.
     pub now_ns: u64,
-    /// Time in which flash had at least one request.
-    pub flash_busy_ns: u64,
+    /// Log placement: time in which a group was written to flash and synced, or read to be dequeued. Pages
+    /// that are fetched from flash do not count: a drive that has some all the time may have time for many
+    /// more.
+    pub ring_busy_ns: u64,
     /// Time in which the disk had at least one request.
     pub disk_busy_ns: u64,
 }

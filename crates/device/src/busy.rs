@@ -19,15 +19,16 @@ const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 const TICK_SHIFT: u32 = 8;
 const TICKS_MASK: u64 = u64::MAX >> COUNT_BITS;
 
-/// The clock of one device.
+/// The clock of one device, or of one kind of work.
 #[derive(Debug, Default)]
-pub(crate) struct BusyClock {
+pub struct BusyClock {
     word: AtomicU64,
     total_ticks: AtomicU64,
 }
 
 /// A request under way, until dropped.
-pub(crate) struct Busy<'a>(&'a BusyClock);
+#[must_use]
+pub struct Busy<'a>(&'a BusyClock);
 
 fn ticks() -> u64 {
     (now().0 >> TICK_SHIFT) & TICKS_MASK
@@ -39,6 +40,10 @@ fn passed(word: u64) -> u64 {
 }
 
 impl BusyClock {
+    /// A request begins.
+    ///
+    /// # Panics
+    /// If 65,535 are under way.
     pub fn start(&self) -> Busy<'_> {
         let began = |word| match word & COUNT_MASK {
             0 => Some(ticks() << COUNT_BITS | 1),
@@ -52,7 +57,7 @@ impl BusyClock {
     }
 
     /// A request has ended whose guard was given up ([`Busy::goes_on`]).
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         let mut busy = 0;
         let ended = |word| {
             busy = if word & COUNT_MASK == 1 { passed(word) } else { 0 };
@@ -65,6 +70,7 @@ impl BusyClock {
         }
     }
 
+    /// The time so far.
     pub fn total(&self) -> Duration {
         let word = self.word.load(Acquire);
         let running = if word & COUNT_MASK > 0 { passed(word) } else { 0 };
@@ -74,7 +80,7 @@ impl BusyClock {
 
 impl Busy<'_> {
     /// The request outlives the guard: [`BusyClock::end`] ends it.
-    pub fn goes_on(self) {
+    pub(crate) fn goes_on(self) {
         std::mem::forget(self);
     }
 }

@@ -23,6 +23,7 @@ mod uring;
 
 pub use best::{OpenDevice, held, open_device};
 pub use buffer::{AlignedBuffer, BufferPool};
+pub use busy::{Busy, BusyClock};
 pub use error::DeviceError;
 pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Moment, Survival};
 pub use file::{FileDevice, FileOptions};

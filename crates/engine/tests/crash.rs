@@ -105,22 +105,25 @@ impl World {
     /// than they were before are written again, unless the policy promises that what was found stays.
     fn recover(&self, tier: &dyn Layer, redo: bool) {
         let mut buffer = vec![0; PAGE];
+        let keeps_out = self.kind.slots().is_some_and(|options| options.policy.facts().keeps_out);
         for number in 0..PAGES {
             let page = PageId(number);
             let legal = self.oracle.lock().pages[number as usize];
+            let mut is_torn = false;
             let found = match tier.fetch(page, &mut buffer) {
                 Ok(_) => version(page, &buffer),
                 // A torn write to disk since the last checkpoint: redo has the page's full image.
                 Err(TierError::Damaged { place, .. })
-                    if redo && place.starts_with("disk") && legal.begun > legal.durable =>
+                    if (redo || keeps_out) && place.starts_with("disk") && legal.begun > legal.durable =>
                 {
+                    is_torn = true;
                     legal.durable
                 }
                 Err(error) => panic!("page {page}, legal {legal:?}: {error}"),
             };
             let range = legal.durable..=legal.begun;
             assert!(range.contains(&found), "page {page}: version {found} found, {range:?} are legal");
-            let changed = redo && legal.begun > found;
+            let changed = (redo || is_torn) && legal.begun > found;
             let next = if changed { legal.begun + 1 } else { found };
             let mut oracle = self.oracle.lock();
             oracle.pages[number as usize] = Legal { durable: found, returned: next, begun: next };

@@ -24,10 +24,11 @@
 //! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
 //!                               shrinks by a 20th if flash took less than 8/10 of the disk's time; from 1/10
 //!                               (at first, and while costs are unknown) to 6/10
-//! each turn of the ring:        share shrinks if flash was at work for more of the disk's time than 1 (by 1) or 9/8
-//!                               (by 4); it grows if less than 7/8 (by 1) or 3/4 (by 4); from 8 to 56, 44 at first;
+//! each turn of the ring:        share shrinks if groups were written or dequeued for more of the disk's time than
+//!                               15/16 (by 1) or 17/16 (by 4); it grows if less than 13/16 (by 1) or 11/16 (by 4), and
+//!                               by costs flash took no more of the disk's time than 9/16; from 8 to 56, 44 at first;
 //!                               52 while costs are unknown. If neither was at work for half of the turn, or that
-//!                               is unknown: by counts and costs, 7/16, 9/16, 6/16 and 3/16
+//!                               is unknown: by costs alone, 7/16, 9/16, 6/16 and 3/16
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
 //! ```

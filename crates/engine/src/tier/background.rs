@@ -86,10 +86,9 @@ impl Back {
         if !self.front.config.policy.facts().weighs_costs {
             return None;
         }
-        let [now_ns, flash_busy_ns, disk_busy_ns] =
-            [now().since(Time(0)), self.flash.counters().busy, self.disk.busy()?]
-                .map(|time| time.as_nanos() as u64);
-        Some(Load { now_ns, flash_busy_ns, disk_busy_ns })
+        let times = [now().since(Time(0)), self.log()?.work.total(), self.disk.busy()?];
+        let [now_ns, ring_busy_ns, disk_busy_ns] = times.map(|time| time.as_nanos() as u64);
+        Some(Load { now_ns, ring_busy_ns, disk_busy_ns })
     }
 
     fn pull(&self, pages: u32) {

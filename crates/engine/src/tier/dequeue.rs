@@ -74,6 +74,7 @@ impl Back {
         one_io: bool,
         scratch: &mut [u8],
     ) -> Result<(), TierError> {
+        let _work = self.log().map(|log| log.work.start());
         let page_bytes = self.front.page_bytes();
         if one_io {
             let offset = self.flash.layout.slot_offset(needed[0].1.slot);

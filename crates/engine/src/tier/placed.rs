@@ -5,6 +5,7 @@ use crate::TierOptions;
 use crate::api::Survivors;
 use crate::signal::Signal;
 use entresol_core::{Directory, Forgotten, Lsn, PageId, Placement, Position, mutant};
+use entresol_device::BusyClock;
 use entresol_format::superblock::Superblock;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -21,6 +22,8 @@ pub(crate) struct LogParts {
     pub survivors: Option<Survivors>,
     /// Dirty pages written page by page to groups that are not complete, with their groups' numbers.
     pub unpublished: TinyMutex<Vec<(u64, PageId, Lsn)>>,
+    /// Writes of groups to flash, and reads of those that are dequeued.
+    pub work: BusyClock,
     /// For the task that writes directory segments: a segment may be complete.
     pub segments: Signal,
     /// For the task that confirms flushes: one has ended.
@@ -77,6 +80,7 @@ impl Default for LogParts {
         Self {
             survivors: None,
             unpublished: TinyMutex::new(Rank::DurableNotes, Vec::new()),
+            work: BusyClock::default(),
             segments: Signal::default(),
             flushes: Signal::default(),
             records: TinyMutex::new(Rank::ForgottenRecords, Vec::new()),

@@ -228,6 +228,7 @@ impl Back {
         }
         self.make_clean_pages_durable(pages)?;
         let composed = self.compose_summary(part)?;
+        let _work = self.log().map(|log| log.work.start());
         let group = self.front.staging.group(part.frame);
         self.flash
             .write(self.flash.layout.group_offset(self.front.group_number(part.first)), group.all())
@@ -331,6 +332,7 @@ impl Back {
         }
         self.make_clean_pages_durable(pages)?;
         let composed = part.needs_summary.then(|| self.compose_summary(part)).transpose()?;
+        let _work = self.log().map(|log| log.work.start());
         let mut batch = ArrayVec::<Io<'_>, { GROUP_PAGES_MAX + 2 }>::new();
         let (copies, block) = scratch.split_at_mut(self.front.config.group_pages as usize * page_bytes);
         // Copied out, so that no evictor waits for the device.
