@@ -2,8 +2,8 @@
 # TPC-C under the wall clock on a slow disk, under several policies one after the other: what `entresol bench tpcc` simulates, on
 # files. Disk, flash and log are loop devices past the page cache; the disk is throttled by a control group (blkio, version 1) to
 # 1,000 reads and 1,000 writes a second, and 100 MB a second; writes only when the database has been loaded, which writes page
-# by page. Each policy begins with a blank flash. Needs root, losetup, control groups of version 1, 6 GB. Installs nothing; exits with 77 if something is
-# missing.
+# by page. Each policy begins with a blank flash. Needs root, losetup, control groups of version 1, 6 GB. Installs nothing; exits
+# with 77 if something is missing.
 #
 #   benches/tpcc_real.sh [FOLDER] [MINUTES] [SYSTEMS] [OPTIONS OF bench tpcc ...]
 #
