@@ -18,6 +18,18 @@ const USES: u64 = 24;
 /// Pages that are held in memory until the ring has gone on.
 const HELD: usize = 100;
 
+/// Changes a page, which is at version 2 then.
+fn change(tier: &FlashTier, page: PageId, buffer: &mut [u8]) {
+    tier.fetch(page, buffer).unwrap();
+    tier.evict(victim(page, 2, true, true), &build(page, 2)).unwrap();
+}
+
+/// The pages that are used again after page `number` was changed.
+fn used_again(number: u64) -> impl Iterator<Item = PageId> {
+    let before = (1..=USES).filter_map(move |use_| number.checked_sub(use_ * DISTANCE));
+    before.filter(|again| again % HOT_PART == 0).map(PageId)
+}
+
 /// Nearly all pages are used once only and changed, so that they are kept out. The others are changed once,
 /// too, and then fetched from disk several times. They enter, unchanged. At any time the power may fail, and
 /// the disk loses all that was not synced: a page that is clean on flash is the same on disk.
@@ -37,16 +49,11 @@ fn a_page_that_is_clean_on_flash_is_durable_on_disk() {
         let mut buffer = vec![0; PAGE];
         let mut entered = 0;
         for number in 0..PAGES {
-            let page = PageId(number);
-            tier.fetch(page, &mut buffer).unwrap();
-            tier.evict(victim(page, 2, true, true), &build(page, 2)).unwrap();
-            for again in (1..=USES).filter_map(|use_| number.checked_sub(use_ * DISTANCE)) {
-                let page = PageId(again);
-                if again % HOT_PART == 0 {
-                    let fetched = tier.fetch(page, &mut buffer).unwrap();
-                    entered += u64::from(fetched.source == Source::Flash && !fetched.dirty);
-                    tier.evict(victim(page, 2, fetched.dirty, fetched.fdirty), &buffer).unwrap();
-                }
+            change(&tier, PageId(number), &mut buffer);
+            for page in used_again(number) {
+                let fetched = tier.fetch(page, &mut buffer).unwrap();
+                entered += u64::from(fetched.source == Source::Flash && !fetched.dirty);
+                tier.evict(victim(page, 2, fetched.dirty, fetched.fdirty), &buffer).unwrap();
             }
             let [on_flash, on_disk] = [&flash, &disk].map(|device| device.after_crash(&Survival::None));
             let report = check(&on_flash, Some(Arc::new(on_disk))).unwrap();
@@ -76,12 +83,9 @@ fn a_page_that_was_destaged_meanwhile_is_not_written_again() {
         let mut buffer = vec![0; PAGE];
         let (mut held, mut left_alone) = (VecDeque::new(), 0);
         for number in 0..PAGES {
-            let page = PageId(number);
-            tier.fetch(page, &mut buffer).unwrap();
-            tier.evict(victim(page, 2, true, true), &build(page, 2)).unwrap();
-            for again in (1..=USES).filter_map(|use_| number.checked_sub(use_ * DISTANCE)) {
-                let page = PageId(again);
-                if again % HOT_PART != 0 || held.contains(&page) {
+            change(&tier, PageId(number), &mut buffer);
+            for page in used_again(number) {
+                if held.contains(&page) {
                     continue;
                 }
                 if tier.fetch(page, &mut buffer).unwrap().dirty {

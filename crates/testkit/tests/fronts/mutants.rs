@@ -48,9 +48,8 @@ fn is_noticed(mutant: &str, test: &str, point: &str) -> bool {
     let run = run.stdin(Stdio::null()).output().expect("the test binary runs");
     let text = [run.stdout, run.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     let is_told = |line: &&str| !line.trim().is_empty() && !line.contains("running 1 test");
-    let is_it = |line: &&str| {
-        line.contains("panicked at") || line.contains("no process has") || line.contains("by itself")
-    };
+    let told = ["panicked at", "no process has", "the test has not", "by itself"];
+    let is_it = |line: &&str| told.iter().any(|part| line.contains(part));
     let why = text.lines().skip_while(|line| !is_it(line)).filter(is_told).take(2);
     println!("{mutant}: {}", why.collect::<Vec<_>>().join(" "));
     !run.status.success()
