@@ -180,10 +180,19 @@ int32_t		ent_residency(EntFork fork, uint32_t block, uint32_t n, bool reads, uin
 /* Whether the cache has a version of the block that is newer than the file's. A hint, without I/O. */
 int32_t		ent_is_newer(EntFork fork, uint32_t block, bool *newer);	/* [c] */
 /*
- * The LSN of that version, from the summary of its group on flash, without reading the page; 0 if there is none,
- * or its LSN is not known. Allocates.
+ * The LSN of that version, from the summary of its group on flash, without reading the page; or in the process
+ * that redoes, the LSN of the file's version if it is known to be durable. 0 if neither is known. Allocates.
  */
-int32_t		ent_newer_lsn(EntFork fork, uint32_t block, uint64_t *lsn);
+int32_t		ent_durable_lsn(EntFork fork, uint32_t block, uint64_t *lsn);
+/*
+ * In the process that redoes, before redo begins at "redo". How many pages are known to be durable in the files
+ * goes to *known. Not "is_own": what is known is of other files than these, and is dropped.
+ */
+int32_t		ent_redo_begins(uint64_t redo, bool is_own, uint64_t *known);
+/* There, before a block is changed: nothing is known of it any more. */
+int32_t		ent_redo_changes(EntFork fork, uint32_t block);	/* [c] */
+/* Blocks of a fork, which were forgotten, are about to be written past the cache; a crash may tear them. */
+int32_t		ent_overwrites(EntFork fork);	/* [c] */
 /* Reads blocks up to the first that is absent; how many goes to *done. */
 int32_t		ent_read(EntFork fork, uint32_t block, void *const *pages, uint32_t n, uint32_t *done);	/* [c] */
 /* Takes a page. Waits for room if it is dirty and not pulled. */
@@ -227,6 +236,8 @@ int32_t		ent_relations(EntRelation *rows, uint32_t room, uint32_t *n);
 int32_t		ent_worker_open(const EntOptions *options, void *memory, size_t memory_bytes,
 							const EntCluster *cluster);
 int32_t		ent_worker_wait(uint32_t patience_ms, EntEvent *event);
+/* Redo is over, and the files are as new as the log: notes of durable pages are taken from now on. */
+void		ent_worker_redone(void);
 void		ent_worker_pulled(int pages);
 /*
  * With "drain" all dirty pages go to disk first, and the cluster does not need the flash any more. "redo" is the

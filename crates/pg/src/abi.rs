@@ -156,12 +156,32 @@ pub unsafe extern "C" fn ent_is_newer(fork: EntFork, block: u32, newer: *mut boo
 /// # Safety
 /// `lsn` points to a number.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ent_newer_lsn(fork: EntFork, block: u32, lsn: *mut u64) -> i32 {
+pub unsafe extern "C" fn ent_durable_lsn(fork: EntFork, block: u32, lsn: *mut u64) -> i32 {
     failure::guarded(|| {
         // SAFETY: the caller promises it.
         let lsn = unsafe { &mut *lsn };
-        front::newer_lsn(&fork, block, lsn)
+        front::durable_lsn(&fork, block, lsn)
     })
+}
+
+/// # Safety
+/// `known` points to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_redo_begins(redo: u64, is_own: bool, known: *mut u64) -> i32 {
+    // SAFETY: the caller promises it.
+    failure::guarded(|| front::redo_begins(is_own.then_some(redo), unsafe { &mut *known }))
+}
+
+/// Redo changes a block.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_redo_changes(fork: EntFork, block: u32) -> i32 {
+    failure::guarded(|| front::redo_changes(&fork, block))
+}
+
+/// The server is about to write blocks of a fork past the cache.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_overwrites(fork: EntFork) -> i32 {
+    failure::guarded(|| front::overwrites(&fork))
 }
 
 /// # Safety
@@ -329,6 +349,12 @@ pub unsafe extern "C" fn ent_worker_wait(patience_ms: u32, event: *mut EntEvent)
         // SAFETY: the caller promises it.
         worker::wait(Duration::from_millis(patience_ms.into()), unsafe { &mut *event })
     })
+}
+
+/// Redo is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_worker_redone() {
+    failure::guarded(worker::redone);
 }
 
 /// So many victims were pushed into the cache.

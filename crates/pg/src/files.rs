@@ -16,25 +16,30 @@
 //!    space: then its pages are dead.
 //! 5. A failed sync is final. The kernel may have dropped the writes; the pages are still on flash.
 
-use crate::locator::{Folders, SEGMENT_BLOCKS, fork_of};
-use crate::memory::Board;
+use crate::locator::{Folders, SEGMENT_BLOCKS, fork_of, locator_of};
+use crate::memory::{Board, Shared};
+use crate::notes::{Note, Notes};
 use crate::settings::{LAST_BLOCK, PAGE_BYTES};
 use crate::types::EntFork;
 use entresol_core::PageId;
 use entresol_device::{Device, DeviceError, FileDevice};
 use entresol_engine::{Home, Names};
+use entresol_format::PageFormat;
 use entresol_objects::ObjectId;
 use entresol_runtime::{Time, now, sleep};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, info, warn};
 use unsynced::{Inode, Unsynced};
 
 mod unsynced;
 
+/// Pages have their LSN at its place, with checksums or without.
+const PAGE_FORMAT: PageFormat = PageFormat::Postgres;
 /// Files that may be open, waiting for a sync. Beyond that they are synced at once.
 const UNSYNCED_MAX: usize = 256;
 /// Between two tries of a write that waits.
@@ -49,6 +54,9 @@ pub(crate) struct RelationFiles {
     /// Files that were written since the last sync.
     unsynced: Unsynced,
     board: &'static Board,
+    /// What is durable, for the next redo; and where it is looked up which forks have notes. `None`: no notes
+    /// are taken.
+    notes: Option<(Arc<Notes>, Shared)>,
 }
 
 /// Adjacent pages of one file.
@@ -56,6 +64,8 @@ struct Run<'a, 'p> {
     fork: EntFork,
     object: ObjectId,
     pages: &'a [(PageId, &'p [u8])],
+    /// Of the file that may take notes of them.
+    number: u64,
 }
 
 /// How a write ended that did not fail for good.
@@ -68,7 +78,20 @@ enum Written {
 impl RelationFiles {
     /// The files in `folders`, bound to a flash by the label in `label`.
     pub fn new(folders: Folders, label: FileDevice, board: &'static Board) -> Self {
-        Self { folders, label, unsynced: Unsynced::new(), board }
+        Self { folders, label, unsynced: Unsynced::new(), board, notes: None }
+    }
+
+    /// Notes which pages are durable.
+    pub fn with_notes(self, notes: Arc<Notes>, memory: Shared) -> Self {
+        Self { notes: Some((notes, memory)), ..self }
+    }
+
+    /// Adjacent pages that are about to be written.
+    fn run<'a, 'p>(&self, fork: EntFork, object: ObjectId, pages: &'a [(PageId, &'p [u8])]) -> Run<'a, 'p> {
+        let number = self.notes.as_ref().map_or(0, |(notes, memory)| {
+            notes.number(memory.tally(object, &locator_of(&fork)).map(|tally| &tally.noted))
+        });
+        Run { fork, object, pages, number }
     }
 
     /// Writes pages of one file, waiting for space if need be.
@@ -117,6 +140,7 @@ impl RelationFiles {
             Err(error) => return Err(failed(path, "open", 0, 0, &error)),
         };
         let about = file.metadata().map_err(|error| failed(path, "open", 0, 0, &error))?;
+        let mut notes = Vec::with_capacity(run.pages.len());
         for (page, data) in run.pages {
             let offset = u64::from(page.number() % SEGMENT_BLOCKS) * PAGE_BYTES as u64;
             if offset + data.len() as u64 > about.len() {
@@ -124,12 +148,16 @@ impl RelationFiles {
                 continue;
             }
             match file.write_all_at(data, offset) {
-                Ok(()) => {}
+                Ok(()) => notes.push(Note { fork: run.fork, block: page.number(), lsn: PAGE_FORMAT.lsn(data).0 }),
                 Err(error) if is_out_of_space(&error) => return Ok(Written::Waits(error.to_string())),
                 Err(error) => return Err(failed(path, "write", offset, data.len(), &error)),
             }
         }
         self.is_written(file, (about.dev(), about.ino()))?;
+        // Only now: a sync that takes them syncs the file.
+        if let Some((taken, _)) = &self.notes {
+            taken.written(notes, run.number);
+        }
         Ok(Written::Done)
     }
 
@@ -225,14 +253,17 @@ impl Home for RelationFiles {
             let object = ObjectId(run[0].0.object());
             // Its pages are dead otherwise.
             if let Some(locator) = names.locator(object) {
-                self.write_run(&Run { fork: fork_of(&locator), object, pages: run }, names)?;
+                self.write_run(&self.run(fork_of(&locator), object, run), names)?;
             }
         }
         Ok(())
     }
 
     fn sync(&self) -> Result<(), DeviceError> {
-        self.sync_files()?;
+        match &self.notes {
+            Some((notes, _)) => notes.synced(|| self.sync_files())?,
+            None => self.sync_files()?,
+        }
         self.label.sync()
     }
 

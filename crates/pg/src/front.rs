@@ -5,6 +5,7 @@
 
 use crate::locator::{DATABASE_BYTES, fork_of, locator_of};
 use crate::memory::{BackendTally, Board, ObjectTally, Shared, Tally};
+use crate::notes::{Known, make_void};
 use crate::settings::Settings;
 use crate::types::{BACKEND_KINDS, EntFork, code, flag};
 use crate::{failure, settings};
@@ -12,6 +13,7 @@ use entresol_core::Lsn;
 use entresol_engine::{AttachOptions, Handed, Pages, SharedFront, Sharing, TierError, Victim};
 use entresol_objects::{Locator, ObjectId};
 use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A C function that says whether a caller is to wait no longer.
@@ -24,6 +26,10 @@ pub(crate) struct Process {
     /// Of its kind of process.
     tally: &'static BackendTally,
     pub memory: Shared,
+    /// The cluster's folder with the notes.
+    folder: PathBuf,
+    /// In the process that redoes.
+    known: RefCell<Known>,
 }
 
 impl Process {
@@ -59,7 +65,10 @@ pub(crate) fn attach(
         Ok(front) => {
             let board = memory.board();
             let tally = &board.backends[(kind as usize).min(BACKEND_KINDS - 1)];
-            PROCESS.with(|process| *process.borrow_mut() = Some(Process { front, board, tally, memory }));
+            let folder = settings.folders.binding();
+            let known = RefCell::default();
+            let attached = Process { front, board, tally, memory, folder, known };
+            PROCESS.with(|process| *process.borrow_mut() = Some(attached));
             code::DONE
         }
         Err(error) => {
@@ -132,12 +141,49 @@ pub(crate) fn is_newer(fork: &EntFork, block: u32, newer: &mut bool) -> i32 {
 }
 
 /// The LSN of the cache's version of the block, if that is newer than the file's, and its LSN known without
-/// a read; else 0.
-pub(crate) fn newer_lsn(fork: &EntFork, block: u32, lsn: &mut u64) -> i32 {
+/// a read; or that of the file's, if it is known to be durable; else 0.
+pub(crate) fn durable_lsn(fork: &EntFork, block: u32, lsn: &mut u64) -> i32 {
     *lsn = 0;
     call(|process| {
+        *lsn = process.known.borrow().lsn(fork, block);
         if let Some((object, _)) = process.object(&locator_of(fork))? {
-            *lsn = process.front.newer_lsn(object.page(block)).map_or(0, |lsn| lsn.0);
+            let newer = process.front.newer_lsn(object.page(block)).map_or(0, |lsn| lsn.0);
+            *lsn = newer.max(*lsn);
+        }
+        Ok(code::DONE)
+    })
+}
+
+/// Redo begins, in this process, at `redo`; `None`: notes of durable pages are not of its files. How many
+/// pages are known to be durable goes to `known`.
+pub(crate) fn redo_begins(redo: Option<u64>, known: &mut u64) -> i32 {
+    call(|process| {
+        let noted = Known::take(process.folder.clone(), redo).map_err(|error| {
+            TierError::Refused(format!("notes in \"{}\" cannot be removed: {error}", process.folder.display()))
+        })?;
+        *known = noted.len() as u64;
+        process.known.replace(noted);
+        Ok(code::DONE)
+    })
+}
+
+/// Redo changes a block, maybe in an older version than the durable one.
+pub(crate) fn redo_changes(fork: &EntFork, block: u32) -> i32 {
+    call(|process| {
+        process.known.borrow_mut().change(fork, block);
+        Ok(code::DONE)
+    })
+}
+
+/// The server is about to write blocks of a fork past the cache, which it has forgotten.
+pub(crate) fn overwrites(fork: &EntFork) -> i32 {
+    call(|process| {
+        let locator = locator_of(fork);
+        if let Some((_, Some(tally))) = process.object(&locator)? {
+            make_void(&process.folder, &process.board.notes, &tally.noted).map_err(|error| {
+                let folder = process.folder.display();
+                TierError::Refused(format!("notes in \"{folder}\" cannot be made void: {error}"))
+            })?;
         }
         Ok(code::DONE)
     })
@@ -261,6 +307,8 @@ impl Process {
 /// Forgets `n` blocks from `block` on, which are dead; `None`: to the end of the fork.
 pub(crate) fn forget(fork: &EntFork, block: u32, n: Option<u32>) -> i32 {
     call(|process| {
+        let last = n.map_or(u32::MAX, |n| block.saturating_add(n.max(1) - 1));
+        process.known.borrow_mut().drop_blocks(fork, block, last);
         let Some(object) = process.front.object(&locator_of(fork))? else { return Ok(code::DONE) };
         match n {
             None => {
@@ -283,6 +331,7 @@ pub(crate) fn forget_relation(relation: EntFork) -> i32 {
     call(|process| {
         for fork in 0..FORKS {
             let locator = locator_of(&EntFork { fork, ..relation });
+            process.known.borrow_mut().drop_forks(|known| *known == locator);
             if let Some(object) = process.front.object(&locator)? {
                 process.board.retired.add(1);
                 process.front.retire(object)?;
@@ -298,10 +347,12 @@ const FORKS: u32 = 4;
 /// Forgets a database; in one tablespace, or in all of them with 0.
 pub(crate) fn forget_database(database: u32, tablespace: u32) -> i32 {
     call(|process| {
-        let retired = process.front.retire_matching(|locator| {
+        let is_dead = |locator: &Locator| {
             let fork = fork_of(locator);
             fork.database == database && (tablespace == 0 || fork.tablespace == tablespace)
-        })?;
+        };
+        process.known.borrow_mut().drop_forks(is_dead);
+        let retired = process.front.retire_matching(is_dead)?;
         process.board.retired.add(retired.into());
         Ok(code::DONE)
     })
@@ -340,6 +391,7 @@ pub(crate) fn checkpoint(done: u64, redo: u64) -> i32 {
     call(|process| {
         process.front.checkpoint_at([done, redo])?;
         process.board.around.checkpoint(done, redo);
+        process.board.notes.checkpoint(done, redo);
         process.board.checkpoints.add(1);
         Ok(code::DONE)
     })

@@ -14,6 +14,7 @@
 //! | `report` | what a process says of the cache: counters, durations |
 //! | `worker` | the back: opening, pulls, messages, ending |
 //! | `budget` | how much may be written to flash |
+//! | `notes` | which pages are durable in their files, for the next redo |
 //! | `files` | relation files as the home of pages, by path |
 //! | `locator` | names of relations' forks, and the paths of their files |
 //! | `log` | the engine's log lines, for the server's log |
@@ -35,6 +36,7 @@ mod front;
 mod locator;
 mod log;
 mod memory;
+mod notes;
 mod report;
 mod settings;
 pub mod types;

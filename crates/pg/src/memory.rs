@@ -8,6 +8,7 @@
 #![allow(unsafe_code)] // this module makes references and segments of PostgreSQL's memory, as its parts say
 
 use crate::budget::Around;
+use crate::notes::{Noted, NotesBoard};
 use crate::types::{BACKEND_KINDS, EntBackend, EntStat, PRESENT, latency};
 use entresol_engine::{DURATION_BUCKETS, DurationTally, Durations, SegmentMemory};
 use entresol_format::checksum;
@@ -134,6 +135,7 @@ pub(crate) struct Board {
     pub kept_out: Tally,
     pub over_budget: Tally,
     pub around: Around,
+    pub notes: NotesBoard,
     /// By the number of the kind.
     pub backends: [BackendTally; BACKEND_KINDS],
     pub took: [DurationTally; latency::MEASURED],
@@ -152,6 +154,8 @@ pub(crate) struct ObjectTally {
     pub misses: Tally,
     pub staged_dirty: Tally,
     pub staged_clean: Tally,
+    /// Not dropped with the counts: nobody may miss it.
+    pub noted: Noted,
 }
 
 impl ObjectTally {

@@ -6,9 +6,10 @@ use crate::failure;
 use crate::files::RelationFiles;
 use crate::log::ToMain;
 use crate::memory::{Board, Shared};
+use crate::notes::Notes;
 use crate::settings::Settings;
 use crate::types::{EntCluster, EntEvent, code, event};
-use entresol_core::{Lsn, PageId};
+use entresol_core::{Lsn, PageId, Placement};
 use entresol_device::{Device, FileDevice, FileOptions, open_device};
 use entresol_engine::{
     FlashTier, Layer, Mode, OpenReport, Session, Sharing, TierError, TierOptions, Upstream, Uuid, cache_on,
@@ -59,6 +60,8 @@ struct Worker {
     /// `None`: writes to flash have no limit.
     clock: Option<Clock>,
     board: &'static Board,
+    /// Of durable pages. `None`: none are taken.
+    durable: Option<Arc<Notes>>,
     notes: Receiver<Note>,
     /// Who waits for the present pull.
     pulls: Option<Sender<usize>>,
@@ -80,7 +83,11 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
     // A process has one worker; in tests maybe more, of which the first has the log.
     let _ = tracing::subscriber::set_global_default(ToMain(notes_in.clone()));
     let board = memory.board();
-    match open_tier(settings, memory, cluster) {
+    // In slots a page may be written to disk whose slot is not durable; and files that are written through need
+    // no notes.
+    let takes_notes = !settings.is_through() && settings.tier.policy.placement() == Placement::Log;
+    let durable = takes_notes.then(|| Arc::new(Notes::new(settings.folders.binding(), &board.notes)));
+    match open_tier(settings, memory, cluster, durable.clone()) {
         Ok((tier, report)) => {
             info!(
                 "flash cache \"{}\" opened: {} pages of {}, {} of them newer than disk, after {} ms",
@@ -96,7 +103,7 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
             tier.attach(upstream);
             let clock = Clock::new(settings.writes_per_day);
             let worker =
-                Worker { tier, clock, board, notes, pulls: None, is_told_off: false, _puller: puller };
+                Worker { tier, clock, board, durable, notes, pulls: None, is_told_off: false, _puller: puller };
             WORKER.with(|place| *place.borrow_mut() = Some(worker));
             code::DONE
         }
@@ -161,6 +168,7 @@ fn open_tier(
     settings: &Settings,
     memory: Shared,
     cluster: &EntCluster,
+    notes: Option<Arc<Notes>>,
 ) -> Result<(Arc<FlashTier>, OpenReport), Refusal> {
     raise_limit_of_files();
     let is_needed = is_needed(cluster);
@@ -187,7 +195,11 @@ fn open_tier(
     if !keeps && renounce(&*flash, &label)? {
         info!("the files of the cluster are complete without the flash cache, which was emptied");
     }
-    let files = Arc::new(RelationFiles::new(settings.folders.clone(), label, memory.board()));
+    let files = RelationFiles::new(settings.folders.clone(), label, memory.board());
+    let files = Arc::new(match notes {
+        Some(notes) => files.with_notes(notes, memory),
+        None => files,
+    });
     let sharing = Sharing { memory: Arc::new(memory), fronts: settings.processes };
     let options = settings.tier.clone();
     let (tier, report) = if is_new || binding.is_none() {
@@ -334,6 +346,9 @@ pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
         if let Some(clock) = &mut worker.clock {
             clock.tick(&worker.tier, worker.board);
         }
+        if let Some(durable) = &worker.durable {
+            durable.tick();
+        }
         match worker.notes.recv_timeout(patience) {
             Ok(Note::Message { level, text }) => {
                 failure::say(&text);
@@ -349,6 +364,15 @@ pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => code::NOTHING,
         }
     })
+}
+
+/// Redo is over.
+pub(crate) fn redone() {
+    with_worker((), |worker| {
+        if let Some(durable) = &worker.durable {
+            durable.begin();
+        }
+    });
 }
 
 /// So many victims were pushed.

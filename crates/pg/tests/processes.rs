@@ -220,7 +220,7 @@ fn a_page_is_newer_until_it_is_destaged() {
         let mut lsn = 1;
         // SAFETY: it is there.
         #[allow(unsafe_code)]
-        let asked = unsafe { abi::ent_newer_lsn(fork, block, &raw mut lsn) };
+        let asked = unsafe { abi::ent_durable_lsn(fork, block, &raw mut lsn) };
         assert_eq!(asked, code::DONE);
         lsn
     };

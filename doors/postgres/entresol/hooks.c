@@ -225,14 +225,28 @@ is_newer(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
 }
 
 static XLogRecPtr
-newer_lsn(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
+durable_lsn(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
 {
 	uint64		lsn;
 
 	if (!is_there())
 		return InvalidXLogRecPtr;
-	check(ent_newer_lsn(fork_of(rlocator, forknum), blkno, &lsn));
+	check(ent_durable_lsn(fork_of(rlocator, forknum), blkno, &lsn));
 	return lsn;
+}
+
+static void
+redo_changes(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
+{
+	if (is_there())
+		check(ent_redo_changes(fork_of(rlocator, forknum), blkno));
+}
+
+static void
+overwrites(RelFileLocator rlocator, ForkNumber forknum)
+{
+	if (is_there())
+		check(ent_overwrites(fork_of(rlocator, forknum)));
 }
 
 static uint32
@@ -394,6 +408,24 @@ destage_all(void)
 	(void) door_wait(work_destage, NULL);
 }
 
+/*
+ * What the worker has noted of durable pages is of these files only if they need their flash, and are no copy
+ * that was made page by page.
+ */
+static void
+redo_begins(const FlashCacheStartup *at)
+{
+	uint64		known;
+
+	if (!is_there())
+		return;
+	check(ent_redo_begins(at->redo, at->in_use && !at->backup, &known));
+	if (known > 0)
+		ereport(LOG,
+				(errmsg("the flash cache has noted %llu pages as durable in their files",
+						(unsigned long long) known)));
+}
+
 static void
 startup(const FlashCacheStartup *at)
 {
@@ -437,7 +469,7 @@ startup(const FlashCacheStartup *at)
 	/* In write-back mode the files alone are not the database from now on. */
 	if (at->in_use || !door_is_through)
 		SetControlFileCacheBit(!door_is_through, true);
-	(void) is_there();
+	redo_begins(at);
 }
 
 static void
@@ -481,7 +513,9 @@ const FlashCacheRoutine door_routine = {
 	.attach = attach,
 	.residency = residency,
 	.is_newer = is_newer,
-	.newer_lsn = newer_lsn,
+	.durable_lsn = durable_lsn,
+	.redo_changes = redo_changes,
+	.overwrites = overwrites,
 	.read = read_blocks,
 	.stage = stage,
 	.forget = forget,

@@ -139,6 +139,8 @@ look_at(const EntEvent *event)
 static void
 serve(MemoryContext context)
 {
+	bool		is_redone = false;
+
 	while (!leave && door_state() != DOOR_DRAINING)
 	{
 		EntEvent	event = {0};
@@ -150,6 +152,11 @@ serve(MemoryContext context)
 		}
 		if (!PostmasterIsAliveInternal())
 			proc_exit(1);
+		if (!is_redone && !RecoveryInProgress())
+		{
+			ent_worker_redone();
+			is_redone = true;
+		}
 		if (ent_worker_wait(LOOK_EVERY_MS, &event) == ENT_DONE)
 			look_at(&event);
 		MemoryContextReset(context);

@@ -96,6 +96,7 @@ ranks! {
     SharedGroup: Blocks, Bare, "shared staging group", "A group's pages, where processes share them: each latch is in their memory.";
     Fingerprint: Parks, One, "disk fingerprint", "The checksums in the label file of a disk that is used in place, while a sector of them is written.";
     FileSyncs: Parks, One, "relation file syncs", "PostgreSQL's relation files: which were written, and which are being synced.";
+    RelationNotes: Parks, One, "notes of relation files", "The file with notes of pages that are durable in PostgreSQL's relation files.";
     Motion: Blocks, One, "pages in motion", "Slots that are being written, with their old and new pages.";
     CachePartition: Blocks, Bare, "cache partition", "The region of the flash tier's directory and policy.";
     Shadows: Blocks, Bare, "shadows", "The region of the shadows of a flash tier.";

@@ -84,12 +84,25 @@ destage_database(Oid dbid)
 	ring_drain();
 }
 
+/* The model knows nothing of the versions on disk. */
+static void
+redo_changes(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
+{
+}
+
+static void
+overwrites(RelFileLocator rlocator, ForkNumber forknum)
+{
+}
+
 static const FlashCacheRoutine routine = {
 	.version = FLASH_CACHE_VERSION,
 	.attach = attach_process,
 	.residency = ring_residency,
 	.is_newer = ring_is_newer,
-	.newer_lsn = ring_newer_lsn,
+	.durable_lsn = ring_durable_lsn,
+	.redo_changes = redo_changes,
+	.overwrites = overwrites,
 	.read = ring_read,
 	.stage = ring_stage,
 	.forget = ring_forget,

@@ -148,7 +148,7 @@ page_key(RelFileLocator rlocator, ForkNumber fork, BlockNumber block)
 
 /* ring.c: the hooks. The caller holds no lock of ours. */
 extern bool ring_is_newer(RelFileLocator rlocator, ForkNumber fork, BlockNumber block);
-extern XLogRecPtr ring_newer_lsn(RelFileLocator rlocator, ForkNumber fork, BlockNumber block);
+extern XLogRecPtr ring_durable_lsn(RelFileLocator rlocator, ForkNumber fork, BlockNumber block);
 extern uint32 ring_residency(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, uint32 n,
 							 bool *cached);
 extern uint32 ring_read(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, void **buffers,

@@ -75,7 +75,7 @@ ring_is_newer(RelFileLocator rlocator, ForkNumber fork, BlockNumber block)
 }
 
 XLogRecPtr
-ring_newer_lsn(RelFileLocator rlocator, ForkNumber fork, BlockNumber block)
+ring_durable_lsn(RelFileLocator rlocator, ForkNumber fork, BlockNumber block)
 {
 	PageKey		key = page_key(rlocator, fork, block);
 	IndexEntry *entry;

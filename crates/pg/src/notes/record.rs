@@ -1,0 +1,79 @@
+//! The format of files with notes: records, one behind the other, each filled up with zeros to a multiple of
+//! 512 bytes, as a disk writes them.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..8 | `ENTNOTES` |
+//! | 8..12 | number of notes |
+//! | 12..16 | CRC32C of the notes |
+//! | then 36 for each note | locator of the fork (24), block (4), LSN (8) |
+//!
+//! All numbers are little-endian. A crash may leave out any record, or a part of it: a reader goes on with
+//! the next one that is whole.
+
+use crate::locator::{fork_of, locator_of};
+use crate::types::EntFork;
+use entresol_format::checksum;
+use entresol_objects::LOCATOR_BYTES;
+
+const MAGIC: [u8; 8] = *b"ENTNOTES";
+const HEAD_BYTES: usize = 16;
+const NOTE_BYTES: usize = LOCATOR_BYTES + 12;
+const SECTOR_BYTES: usize = 512;
+/// Notes in a record, at most: 8 KiB.
+pub(super) const RECORD_NOTES: usize = (8192 - HEAD_BYTES) / NOTE_BYTES;
+
+/// Which version of a block is durable in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub fork: EntFork,
+    pub block: u32,
+    pub lsn: u64,
+}
+
+/// Appends a record of at most [`RECORD_NOTES`].
+pub(super) fn encode(notes: &[Note], bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&(notes.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    for note in notes {
+        bytes.extend_from_slice(&locator_of(&note.fork));
+        bytes.extend_from_slice(&note.block.to_le_bytes());
+        bytes.extend_from_slice(&note.lsn.to_le_bytes());
+    }
+    let sum = checksum::of(&bytes[start + HEAD_BYTES..]);
+    bytes[start + 12..start + HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
+    bytes.resize(start + (bytes.len() - start).next_multiple_of(SECTOR_BYTES), 0);
+}
+
+/// Calls `each` with all notes of whole records, in their order.
+pub(super) fn decode(mut bytes: &[u8], mut each: impl FnMut(Note)) {
+    while bytes.len() >= HEAD_BYTES {
+        let notes = whole_record(bytes);
+        let length = notes.map_or(HEAD_BYTES, |notes| HEAD_BYTES + notes.len());
+        for note in notes.unwrap_or_default().as_chunks::<NOTE_BYTES>().0 {
+            let (locator, rest) = note.split_first_chunk::<LOCATOR_BYTES>().expect("a note is longer");
+            let (block, lsn) = rest.split_first_chunk::<4>().expect("a note is longer");
+            let lsn = lsn.first_chunk().expect("a note is as long");
+            each(Note {
+                fork: fork_of(locator),
+                block: u32::from_le_bytes(*block),
+                lsn: u64::from_le_bytes(*lsn),
+            });
+        }
+        bytes = bytes.get(length.next_multiple_of(SECTOR_BYTES)..).unwrap_or_default();
+    }
+}
+
+/// The notes of the record that `bytes` begin with. `None`: there is none, or not all of it.
+fn whole_record(bytes: &[u8]) -> Option<&[u8]> {
+    let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+    let word = |at: usize| u32::from_le_bytes(head.as_chunks::<4>().0[at]);
+    let count = word(2) as usize;
+    if head[..8] != MAGIC || count > RECORD_NOTES {
+        return None;
+    }
+    let notes = rest.get(..count * NOTE_BYTES)?;
+    (checksum::of(notes) == word(3)).then_some(notes)
+}
