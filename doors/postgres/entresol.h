@@ -56,6 +56,7 @@ enum
 	/* and ours: */
 	ENT_THROUGH = 0x10,		/* a clean page that the caller has just written to disk */
 	ENT_KEPT_OUT = 0x20,	/* its relation is kept out of the cache */
+	ENT_ATOMIC = 0x40,		/* dirty, and no write past the cache may tear it: no budget keeps it out */
 };
 
 /* The same in all processes of a server. Strings outlive the process. */

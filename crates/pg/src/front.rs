@@ -283,7 +283,7 @@ impl Process {
     fn is_over_budget(&self, flags: u32) -> bool {
         let around = &self.board.around;
         let is_over = match (flags & flag::DIRTY != 0, flags & flag::PULL != 0) {
-            (true, false) => around.dirty_goes(),
+            (true, false) => flags & flag::ATOMIC == 0 && around.dirty_goes(),
             (true, true) => around.takes_nothing(),
             (false, _) => around.clean_stays_out(),
         };

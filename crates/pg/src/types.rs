@@ -36,6 +36,8 @@ pub mod flag {
     pub const THROUGH: u32 = 0x10;
     /// The owner keeps the relation out of the cache.
     pub const KEPT_OUT: u32 = 0x20;
+    /// Dirty, and no write past the cache may tear it: no budget keeps it out.
+    pub const ATOMIC: u32 = 0x40;
 }
 
 /// A relation's fork, as PostgreSQL names it.

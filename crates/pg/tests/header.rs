@@ -46,6 +46,7 @@ fn the_numbers_of_the_header_are_those_of_the_library() {
         ("ENT_PULL", flag::PULL),
         ("ENT_THROUGH", flag::THROUGH),
         ("ENT_KEPT_OUT", flag::KEPT_OUT),
+        ("ENT_ATOMIC", flag::ATOMIC),
         ("ENT_TOOK_READ", latency::READ),
         ("ENT_TOOK_STAGE", latency::STAGE),
         ("ENT_TOOK_FLASH_WRITE", latency::FLASH_WRITE),

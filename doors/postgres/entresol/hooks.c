@@ -15,6 +15,7 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/bufmgr.h"
+#include "storage/bufpage.h"
 #include "storage/pmsignal.h"
 #include "storage/smgr.h"
 #include "utils/guc.h"
@@ -316,16 +317,46 @@ write_through(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, co
 	return true;
 }
 
+/*
+ * A dirty page goes to its file past the cache, and without full-page images nothing mends what a crash may leave
+ * there. (A new page is all zeros, on disk, too.)
+ */
+static void
+tell_of_torn_pages(const char *page)
+{
+	static bool told;
+
+	if (told || PageIsNew((Page) page))
+		return;
+	told = true;
+	ereport(LOG,
+			(errmsg("a page is written past the flash cache while \"full_page_writes\" is off"),
+			 errdetail("A crash of the system may tear it."),
+			 errhint("Raise \"entresol.objects\", or set \"full_page_writes\" to on.")));
+}
+
 static bool
 stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char *page, XLogRecPtr lsn, int flags)
 {
+	bool		is_dirty = (flags & FLASH_STAGE_DIRTY) != 0;
+	int			code;
+
 	if (!is_there())
 		return false;
-	if (door_is_through && (flags & FLASH_STAGE_DIRTY) != 0)
+	if (door_is_through && is_dirty)
 		return write_through(rlocator, forknum, blkno, page, lsn, flags);
-	if (door_is_kept(rlocator))
+	/*
+	 * A destage may be torn, as the cache keeps its copy until it is durable. So without full-page images every
+	 * dirty page goes through the cache, also those that its owner would keep out.
+	 */
+	if (is_dirty && !fullPageWrites)
+		flags |= ENT_ATOMIC;
+	else if (door_is_kept(rlocator))
 		flags |= ENT_KEPT_OUT;
-	return hand_down(rlocator, forknum, blkno, page, lsn, flags) == ENT_DONE;
+	code = hand_down(rlocator, forknum, blkno, page, lsn, flags);
+	if (unlikely(code == ENT_DISK_ONLY && (flags & ENT_ATOMIC) != 0))
+		tell_of_torn_pages(page);
+	return code == ENT_DONE;
 }
 
 /* Checks what "work" returns, which may wait for "event". */
