@@ -148,7 +148,9 @@ impl RelationFiles {
                 continue;
             }
             match file.write_all_at(data, offset) {
-                Ok(()) => notes.push(Note { fork: run.fork, block: page.number(), lsn: PAGE_FORMAT.lsn(data).0 }),
+                Ok(()) => {
+                    notes.push(Note { fork: run.fork, block: page.number(), lsn: PAGE_FORMAT.lsn(data).0 })
+                }
                 Err(error) if is_out_of_space(&error) => return Ok(Written::Waits(error.to_string())),
                 Err(error) => return Err(failed(path, "write", offset, data.len(), &error)),
             }

@@ -159,7 +159,10 @@ pub(crate) fn durable_lsn(fork: &EntFork, block: u32, lsn: &mut u64) -> i32 {
 pub(crate) fn redo_begins(redo: Option<u64>, known: &mut u64) -> i32 {
     call(|process| {
         let noted = Known::take(process.folder.clone(), redo).map_err(|error| {
-            TierError::Refused(format!("notes in \"{}\" cannot be removed: {error}", process.folder.display()))
+            TierError::Refused(format!(
+                "notes in \"{}\" cannot be removed: {error}",
+                process.folder.display()
+            ))
         })?;
         *known = noted.len() as u64;
         process.known.replace(noted);

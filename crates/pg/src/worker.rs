@@ -102,8 +102,16 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
             let upstream: Weak<dyn Upstream> = Arc::downgrade(&upstream);
             tier.attach(upstream);
             let clock = Clock::new(settings.writes_per_day);
-            let worker =
-                Worker { tier, clock, board, durable, notes, pulls: None, is_told_off: false, _puller: puller };
+            let worker = Worker {
+                tier,
+                clock,
+                board,
+                durable,
+                notes,
+                pulls: None,
+                is_told_off: false,
+                _puller: puller,
+            };
             WORKER.with(|place| *place.borrow_mut() = Some(worker));
             code::DONE
         }

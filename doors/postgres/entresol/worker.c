@@ -14,6 +14,7 @@
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
@@ -163,6 +164,8 @@ serve(MemoryContext context)
 		}
 		if (ent_worker_wait(LOOK_EVERY_MS, &event) == ENT_DONE)
 			look_at(&event);
+		/* For pg_stat_io: what was pulled. */
+		(void) pgstat_report_stat(false);
 		MemoryContextReset(context);
 	}
 }

@@ -216,8 +216,11 @@ impl Notes {
     fn append(&self, written: &[Written]) {
         let mut taking = self.open.lock();
         let Some(open) = &mut taking.open else { return };
-        let notes: Vec<Note> =
-            written.iter().filter(|written| written.number == open.number).map(|written| written.note).collect();
+        let notes: Vec<Note> = written
+            .iter()
+            .filter(|written| written.number == open.number)
+            .map(|written| written.note)
+            .collect();
         if notes.is_empty() || open.notes + notes.len() as u64 > NOTES_MAX {
             return;
         }
@@ -230,7 +233,10 @@ impl Notes {
             }
             // Those taken so far are as right as before.
             Err(error) => {
-                warn!("\"{}\" cannot be written: {error}; a restart will redo more", self.files.now().display());
+                warn!(
+                    "\"{}\" cannot be written: {error}; a restart will redo more",
+                    self.files.now().display()
+                );
                 taking.open = None;
             }
         }

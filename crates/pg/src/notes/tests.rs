@@ -61,7 +61,11 @@ fn a_page_is_noted_when_it_was_written_before_a_sync_that_succeeds() {
     world.sync();
     assert_eq!(world.lsns(1), [0], "its sync has failed");
     world.write(0, 21);
-    world.notes.synced(|| Ok::<_, ()>(world.write(1, 30))).unwrap();
+    let written_meanwhile = || {
+        world.write(1, 30);
+        Ok::<_, ()>(())
+    };
+    world.notes.synced(written_meanwhile).unwrap();
     assert_eq!(world.lsns(2), [21, 0], "the other one was written meanwhile");
     world.sync();
     world.write(0, 40);
