@@ -65,7 +65,7 @@ typedef struct EntOptions
 	const char *flash;			/* file or block device */
 	const char *data;			/* the cluster's folder, absolute */
 	const char *version_folder; /* of this PostgreSQL version in tablespaces */
-	const char *policy;			/* "face", "face-gr", "face-gsc"; in write-through mode also "reuse" */
+	const char *policy;			/* "face", "face-gr", "face-gsc" or "reuse" */
 	const char *mode;			/* "write-back", "write-through" */
 	const char *writes_per_day; /* to flash: "unlimited", device writes as "0.5x", bytes as "200G" */
 	uint64_t	flash_bytes;	/* 0: all that is there */

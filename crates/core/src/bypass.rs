@@ -27,6 +27,18 @@ impl Partition<'_> {
         }
     }
 
+    /// As [`Partition::evict`], for a driver that cannot vouch for its own writes to disk: a changed page
+    /// enters even if the policy would keep it out. Only with log placement.
+    pub fn evict_changed(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
+        debug_assert!(
+            matches!(self.place, Place::Ring(_)),
+            "in place, the older copy would have to be removed"
+        );
+        // The policy learns of it as of any other.
+        let _ = self.decide(&Offer { page, dirty, fdirty: true });
+        self.enter(page, lsn, dirty, page.0 << 1 | 1)
+    }
+
     /// The policy does not want the page.
     pub(crate) fn keep_out(&mut self, offer: &Offer, lsn: Lsn) -> Admission {
         let Offer { page, dirty, fdirty } = *offer;

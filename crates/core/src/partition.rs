@@ -106,9 +106,7 @@ impl Partition<'_> {
     #[inline]
     pub fn evict(&mut self, page: PageId, lsn: Lsn, dirty: bool, fdirty: bool) -> Admission {
         let offer = Offer { page, dirty, fdirty };
-        let Contents { pages, policy, .. } = &mut self.contents;
-        let decision = ask!(policy, P, memory => P::admit(pages, memory, &offer));
-        match decision {
+        match self.decide(&offer) {
             Decision::There => {
                 self.contents.decisions.note(page.0 << 1);
                 Admission::AlreadyThere
@@ -116,6 +114,12 @@ impl Partition<'_> {
             Decision::Bypass => self.keep_out(&offer, lsn),
             Decision::Enter => self.enter(page, lsn, dirty, page.0 << 1 | 1),
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn decide(&mut self, offer: &Offer) -> Decision {
+        let Contents { pages, policy, .. } = &mut self.contents;
+        ask!(policy, P, memory => P::admit(pages, memory, offer))
     }
 
     /// Stages `page`, if there is room, and records that as `decision`.

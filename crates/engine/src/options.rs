@@ -43,6 +43,9 @@ pub struct TierOptions {
     pub history: u32,
     /// The mode. The policy determines which modes are possible.
     pub mode: Mode,
+    /// With log placement: changed pages enter even if the policy would keep them out, since their owner's own
+    /// writes to disk are not known to be durable.
+    pub takes_changes: bool,
     /// Tasks that write staged pages to flash, 1 ..= 64.
     pub write_workers: usize,
     /// Tasks that dequeue, destage and clean, 1 ..= 64.
@@ -86,6 +89,7 @@ impl TierOptions {
             dirty_permille_max: config.dirty_permille_max,
             history: config.history,
             mode: policy.usual_mode(),
+            takes_changes: false,
             write_workers,
             background_workers,
             overwrite: false,
@@ -189,6 +193,12 @@ impl TierOptions {
             return refuse(format!(
                 "a table of objects is not possible: policy {} places pages in slots, and only a log tells older copies of a \
                  page from newer ones; choose face, face-gr, face-gsc or reuse, or no objects",
+                self.policy.name()
+            ));
+        }
+        if self.takes_changes && self.policy.placement() != Placement::Log {
+            return refuse(format!(
+                "policy {} places pages in slots, and may keep changed pages out",
                 self.policy.name()
             ));
         }

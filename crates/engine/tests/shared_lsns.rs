@@ -54,8 +54,9 @@ fn check(world: &World, front: &SharedFront) -> usize {
 
 #[test]
 fn a_known_lsn_is_that_of_the_newest_version_also_after_restarts() {
-    for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
-        let world = new_world(small(policy, 96));
+    for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc, PolicyKind::Reuse] {
+        // Changed pages enter under each of them.
+        let world = new_world(TierOptions { takes_changes: true, ..small(policy, 96) });
         let mut tier = world.create();
         let (mut rng, mut next, mut known, mut at_opens) = (Rng::new(7), 1, 0, 0);
         for round in 0..8 {

@@ -76,7 +76,9 @@ impl Settings {
             ));
         }
         let workers = options.workers as usize;
-        let tier = TierOptions { background_workers: workers, ..fitted };
+        // PostgreSQL syncs its own writes with the next checkpoint.
+        let takes_changes = mode == Mode::WriteBack;
+        let tier = TierOptions { background_workers: workers, takes_changes, ..fitted };
         tier.validate().map_err(|error| error.to_string())?;
         let folders = Folders {
             data: PathBuf::from(string("the cluster's folder", options.data)?),

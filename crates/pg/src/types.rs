@@ -64,7 +64,7 @@ pub struct EntOptions {
     pub data: *const c_char,
     /// Folder of this PostgreSQL version in tablespaces.
     pub version_folder: *const c_char,
-    /// "face", "face-gr" or "face-gsc".
+    /// "face", "face-gr", "face-gsc" or "reuse".
     pub policy: *const c_char,
     /// "write-back" or "write-through".
     pub mode: *const c_char,

@@ -113,7 +113,7 @@ define_settings(void)
 							&size_mb, 0, 0, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB, check_size, NULL, NULL);
 	DefineCustomEnumVariable("entresol.policy",
 							 "Policy of the flash cache.",
-							 "\"face\": first in, first out; \"face-gr\": by groups; \"face-gsc\": with second chances; \"reuse\": only pages that are likely to be read again, in write-through mode.",
+							 "\"face\": first in, first out; \"face-gr\": by groups; \"face-gsc\": with second chances; \"reuse\": changed pages, and those that are likely to be read again.",
 							 &policy, 2, policies, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("entresol.mode",
 							 "Whether the cache may be newer than the files of the cluster.",

@@ -111,7 +111,11 @@ impl Front {
             if dirty || fdirty {
                 self.order.changes(page);
             }
-            let admission = self.hold(partition.evict(page, lsn, dirty, fdirty));
+            let admission = match fdirty && self.options.takes_changes {
+                true => partition.evict_changed(page, lsn, dirty),
+                false => partition.evict(page, lsn, dirty, fdirty),
+            };
+            let admission = self.hold(admission);
             if victim.is_only_copy() && matches!(admission, Admission::Bypass { .. }) {
                 self.order.write_begins(page);
             }

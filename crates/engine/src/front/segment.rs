@@ -174,10 +174,10 @@ pub(crate) fn check(options: &TierOptions) -> Result<(), TierError> {
     if options.policy.placement() != Placement::Log {
         return refuse("its policy places pages in slots; choose face, face-gr, face-gsc or reuse");
     }
-    if options.policy.facts().keeps_out && !options.disk_may_lack() {
+    if options.policy.facts().keeps_out && !options.disk_may_lack() && !options.takes_changes {
         return refuse(
             "its policy keeps changed pages out, and their writes to disk would not be known to the process that \
-             serves it; choose face, face-gr or face-gsc, or write-through",
+             serves it; let changed pages enter, choose face, face-gr or face-gsc, or write-through",
         );
     }
     if options.page_format.has_no_owner_with_a_log() {

@@ -4,8 +4,9 @@
 use super::cache::Cache;
 use super::files::OBJECTS_MAX;
 use entresol_block::CacheOptions;
-use entresol_core::PolicyKind;
+use entresol_core::{Mode, PolicyKind};
 use entresol_engine::{FragmentOptions, TierOptions, flash_bytes};
+use entresol_format::PageFormat;
 
 /// Fragments on flash, and pages of each: fewer than the client uses.
 const FRAGMENTS: (u32, u32) = (6, 4);
@@ -24,6 +25,8 @@ fn pages(cache: Cache, policy: PolicyKind) -> TierOptions {
         page_format,
         page_bytes: cache.tier_page_bytes(),
         mode,
+        // As the PostgreSQL door has it.
+        takes_changes: objects && page_format != PageFormat::Raw && mode == Mode::WriteBack,
         group_pages,
         staging_groups,
         segment_entries: 16,

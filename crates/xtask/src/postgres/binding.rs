@@ -68,9 +68,6 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     refused("a mode that is none", "entresol.mode", &|| server.set("entresol.mode", "write-around"))?;
     server.set("entresol.mode", "write-back")?;
     refused("a policy that is none", "entresol.policy", &|| server.set("entresol.policy", "lru"))?;
-    refused("a policy that needs write-through", "or write-through", &|| {
-        server.set("entresol.policy", "reuse")
-    })?;
     server.set("entresol.policy", "face-gsc")?;
     refused("a folder", "neither a file nor a block device", &|| is_flash(server.data()))?;
     refused("a value out of range", "1 .. 64", &|| server.set("entresol.workers", "65"))?;
