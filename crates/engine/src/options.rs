@@ -43,8 +43,8 @@ pub struct TierOptions {
     pub history: u32,
     /// The mode. The policy determines which modes are possible.
     pub mode: Mode,
-    /// With log placement: changed pages enter even if the policy would keep them out, since their owner's own
-    /// writes to disk are not known to be durable.
+    /// With log placement: changed pages enter even if the policy would keep them out, since their owner's
+    /// own writes to disk are not known to be durable.
     pub takes_changes: bool,
     /// Tasks that write staged pages to flash, 1 ..= 64.
     pub write_workers: usize,

@@ -83,8 +83,8 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
     // A process has one worker; in tests maybe more, of which the first has the log.
     let _ = tracing::subscriber::set_global_default(ToMain(notes_in.clone()));
     let board = memory.board();
-    // In slots a page may be written to disk whose slot is not durable; and files that are written through need
-    // no notes.
+    // In slots a page may be written to disk whose slot is not durable; and files that are written through
+    // need no notes.
     let takes_notes = !settings.is_through() && settings.tier.policy.placement() == Placement::Log;
     let durable = takes_notes.then(|| Arc::new(Notes::new(settings.folders.binding(), &board.notes)));
     match open_tier(settings, memory, cluster, durable.clone()) {
@@ -347,6 +347,10 @@ pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
             && let Some(notice) = worker.tier.notice()
         {
             worker.is_told_off = true;
+            // From now on the server writes its files without telling.
+            if let Some(durable) = worker.durable.take() {
+                durable.end();
+            }
             failure::say(&notice);
             *next = EntEvent { kind: event::OFF, ..EntEvent::default() };
             return code::DONE;

@@ -16,8 +16,8 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Reads the notes in `folder`, and removes them durably: redo is about to begin, at `redo`. `None`: they
-    /// say nothing of this cluster's files, and are only removed.
+    /// Reads the notes in `folder`, and removes them durably: redo is about to begin, at `redo`. `None`:
+    /// they say nothing of this cluster's files, and are only removed.
     ///
     /// # Errors
     /// They cannot be removed: redo may not begin.
@@ -61,8 +61,8 @@ impl Known {
         self.forks.get(&locator_of(fork)).and_then(|blocks| blocks.get(&block)).map_or(0, |lsn| *lsn)
     }
 
-    /// Redo changes the block, maybe in an older version. Once that has left shared buffers, nobody would know
-    /// that later changes are needed in it.
+    /// Redo changes the block, maybe in an older version. Once that has left shared buffers, nobody would
+    /// know that later changes are needed in it.
     pub fn change(&mut self, fork: &EntFork, block: u32) {
         if !self.forks.is_empty()
             && let Some(blocks) = self.forks.get_mut(&locator_of(fork))

@@ -1,28 +1,29 @@
 //! Notes of pages that are durable in their files, by which a restart leaves out what they have.
 //!
-//! Redo restores each full-page image since the last checkpoint, and replays what follows, since a page in a
-//! file may be torn, or not durable. The cache knows better of pages that it wrote to their files: such a page
-//! is synced before the cache drops its copy. So the worker notes the page and its LSN in a file of the
-//! cluster, and redo leaves out all changes up to this LSN without reading the page.
+//! Redo restores each full-page image since the last checkpoint, and replays what follows, since a page in
+//! a file may be torn, or not durable. The cache knows better of pages that it wrote to their files: such a
+//! page is synced before the cache drops its copy. So the worker notes the page and its LSN in a file of
+//! the cluster, and redo leaves out all changes up to this LSN without reading the page.
 //!
-//! A note says: the file has the block's version with this LSN, durably and whole, or the cache has a newer one.
+//! A note says: the file has the block's version with this LSN, durably and whole, or the cache has a newer
+//! one.
 //!
 //! Invariants:
 //!
-//! 1. A page is noted after a sync that began when its write had completed, from a slot whose copy is durable.
-//!    A later destage may tear the page in a crash; but the cache keeps its copy until the next sync, and after
-//!    the crash its copy is the newest.
+//! 1. A page is noted after a sync that began when its write had completed, from a slot whose copy is
+//!    durable. A later destage may tear the page in a crash; but the cache keeps its copy until the next
+//!    sync, and after the crash its copy is the newest.
 //! 2. Before a process writes a block of a fork with notes past the cache, all notes are durably void
-//!    ([`make_void`]): a crash may tear that write, of which there is no other copy. New ones are taken from the
-//!    next checkpoint on.
+//!    ([`make_void`]): a crash may tear that write, of which there is no other copy. New ones are taken
+//!    from the next checkpoint on.
 //! 3. Redo may give a page an older version again. So notes are read once and removed durably, before redo
-//!    begins, and new ones are taken when it is over ([`Notes::begin`]). Within one redo, a note ends when a
-//!    change of its page is not left out, or its block is dropped ([`Known`]).
+//!    begins, and new ones are taken when it is over ([`Notes::begin`]). Within one redo, a note ends when
+//!    a change of its page is not left out, or its block is dropped ([`Known`]).
 //! 4. They are used only where the cluster needs its flash, and begins redo at its own checkpoint: not in a
 //!    copy of it, whose pages were copied one by one.
 //!
-//! Two files: `notes` has those since the last checkpoint, `notes.before` those of the time before. A checkpoint
-//! begins redo before it comes here, so both are needed until the next one.
+//! Two files: `notes` has those since the last checkpoint, `notes.before` those of the time before. A
+//! checkpoint begins redo before it comes here, so both are needed until the next one.
 
 mod known;
 mod record;
@@ -61,8 +62,8 @@ impl NotesBoard {
     }
 }
 
-/// Number of the last file with notes of a fork's pages; 0: none. In shared memory, one for each object: if its
-/// number becomes another fork's, that one's writes make notes void for nothing, once.
+/// Number of the last file with notes of a fork's pages; 0: none. In shared memory, one for each object: if
+/// its number becomes another fork's, that one's writes make notes void for nothing, once.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct Noted(AtomicU64);
@@ -114,6 +115,16 @@ impl Files {
             }
         }
         if removed { folder.sync_all() } else { Ok(()) }
+    }
+
+    /// Removes both, durably, if another process has not done so.
+    fn make_void(&self, board: &NotesBoard) -> io::Result<()> {
+        let folder = self.lock()?;
+        if board.open.load(SeqCst) != 0 {
+            self.remove(&folder)?;
+            board.open.store(0, SeqCst);
+        }
+        Ok(())
     }
 }
 
@@ -167,6 +178,18 @@ impl Notes {
         let mut taking = self.open.lock();
         taking.is_wanted = true;
         self.open_next(&mut taking);
+    }
+
+    /// No notes are taken any more, and those there are are void.
+    pub fn end(&self) {
+        let mut taking = self.open.lock();
+        (taking.is_wanted, taking.open) = (false, None);
+        if let Err(error) = self.files.make_void(self.board) {
+            let folder = self.files.folder.display();
+            warn!(
+                "notes in \"{folder}\" cannot be removed: {error}; remove them before the server is started again"
+            );
+        }
     }
 
     /// Goes on to a new file, if there was a checkpoint.
@@ -242,8 +265,8 @@ impl Notes {
         }
     }
 
-    /// Opens the next file; what was noted stays beside it. If that fails, no notes are taken until the next
-    /// checkpoint.
+    /// Opens the next file; what was noted stays beside it. If that fails, no notes are taken until the
+    /// next checkpoint.
     fn open_next(&self, taking: &mut Taking) {
         taking.since = self.board.begun.load(SeqCst);
         let opened = self.try_open(taking);
@@ -282,14 +305,7 @@ pub(crate) fn make_void(folder: &Path, board: &NotesBoard, noted: &Noted) -> io:
     if open == 0 || !noted.is_in(open) {
         return Ok(());
     }
-    let files = Files { folder: folder.to_owned() };
-    let lock = files.lock()?;
-    // Another process may have done it meanwhile.
-    if board.open.load(SeqCst) != 0 {
-        files.remove(&lock)?;
-        board.open.store(0, SeqCst);
-    }
-    Ok(())
+    Files { folder: folder.to_owned() }.make_void(board)
 }
 
 #[cfg(test)]

@@ -158,6 +158,20 @@ fn notes_of_the_time_before_are_void_too() {
 }
 
 #[test]
+fn no_notes_are_left_when_the_cache_is_off() {
+    let world = world();
+    world.write(0, 20);
+    world.sync();
+    world.notes.end();
+    assert_eq!(fs::read_dir(world.folder.path()).unwrap().count(), 0);
+    world.board.checkpoint(10, 30);
+    world.notes.tick();
+    world.write(0, 35);
+    world.sync();
+    assert_eq!(world.lsns(1), [0]);
+}
+
+#[test]
 fn redo_forgets_what_it_changes_and_drops() {
     let world = world();
     (0..10).for_each(|block| world.write(block, 20));
