@@ -22,7 +22,7 @@ use crate::notes::{Note, Notes};
 use crate::settings::{LAST_BLOCK, PAGE_BYTES};
 use crate::types::EntFork;
 use entresol_core::PageId;
-use entresol_device::{Device, DeviceError, FileDevice};
+use entresol_device::{BusyClock, Device, DeviceError, FileDevice};
 use entresol_engine::{Home, Names};
 use entresol_format::PageFormat;
 use entresol_objects::ObjectId;
@@ -54,6 +54,8 @@ pub(crate) struct RelationFiles {
     /// Files that were written since the last sync.
     unsynced: Unsynced,
     board: &'static Board,
+    /// Writes and syncs here. What the server's processes read from disk is not known.
+    work: BusyClock,
     /// What is durable, for the next redo; and where it is looked up which forks have notes. `None`: no notes
     /// are taken.
     notes: Option<(Arc<Notes>, Shared)>,
@@ -78,7 +80,7 @@ enum Written {
 impl RelationFiles {
     /// The files in `folders`, bound to a flash by the label in `label`.
     pub fn new(folders: Folders, label: FileDevice, board: &'static Board) -> Self {
-        Self { folders, label, unsynced: Unsynced::new(), board, notes: None }
+        Self { folders, label, unsynced: Unsynced::new(), board, work: BusyClock::default(), notes: None }
     }
 
     /// Notes which pages are durable.
@@ -250,6 +252,7 @@ impl Home for RelationFiles {
     }
 
     fn write(&self, pages: &[(PageId, &[u8])], names: &dyn Names) -> Result<(), DeviceError> {
+        let _work = self.work.start();
         let file_of = |page: PageId| (page.object(), page.number() / SEGMENT_BLOCKS);
         for run in pages.chunk_by(|(one, _), (next, _)| file_of(*one) == file_of(*next)) {
             let object = ObjectId(run[0].0.object());
@@ -261,7 +264,12 @@ impl Home for RelationFiles {
         Ok(())
     }
 
+    fn busy(&self) -> Option<Duration> {
+        Some(self.work.total())
+    }
+
     fn sync(&self) -> Result<(), DeviceError> {
+        let _work = self.work.start();
         match &self.notes {
             Some((notes, _)) => notes.synced(|| self.sync_files())?,
             None => self.sync_files()?,

@@ -126,7 +126,8 @@ door_attach(void)
 		return;
 	if (!reserved)
 	{
-		/* The flash's descriptor is not one of fd.c's. */
+		/* The flash's descriptor is not one of fd.c's, nor that of a file of the cache in the cluster. */
+		ReserveExternalFD();
 		ReserveExternalFD();
 		reserved = true;
 		on_shmem_exit(detach, 0);
@@ -497,10 +498,11 @@ startup(const FlashCacheStartup *at)
 		return;
 	}
 
+	/* Notes of a cluster that did not need its flash are gone before it does. */
+	redo_begins(at);
 	/* In write-back mode the files alone are not the database from now on. */
 	if (at->in_use || !door_is_through)
 		SetControlFileCacheBit(!door_is_through, true);
-	redo_begins(at);
 }
 
 static void

@@ -31,17 +31,22 @@ mod record;
 pub(crate) use known::Known;
 
 use entresol_runtime::sync::{Mutex, Rank, TinyMutex};
+use entresol_runtime::{Time, now};
 pub(crate) use record::Note;
-use record::{RECORD_NOTES, encode};
+use record::{RECORD_NOTES, begin, encode};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tracing::warn;
 
 /// Notes that a file may have: beyond that, pages are not noted before the next checkpoint.
 const NOTES_MAX: u64 = 1 << 20;
+/// A power failure loses the notes of so long a time, and file systems keep them in memory for longer.
+const SYNC_EVERY: Duration = Duration::from_secs(5);
 
 /// In shared memory. Zeros: no notes are taken.
 #[derive(Debug, Default)]
@@ -71,8 +76,9 @@ pub(crate) struct Noted(AtomicU64);
 impl Noted {
     /// Pages of the fork may be noted in this file from now on.
     fn enters(&self, file: u64) {
-        if self.0.load(SeqCst) != file {
-            self.0.store(file, SeqCst);
+        if self.0.load(SeqCst) < file {
+            // Never back: another task may have seen a later file meanwhile.
+            self.0.fetch_max(file, SeqCst);
         }
     }
 
@@ -130,8 +136,12 @@ impl Files {
 
 /// The file that takes notes.
 struct Open {
-    file: File,
+    file: Arc<File>,
     number: u64,
+    /// See [`record`].
+    salt: u64,
+    /// When it was synced.
+    synced: Time,
     /// Bytes written.
     end: u64,
     notes: u64,
@@ -248,20 +258,22 @@ impl Notes {
             return;
         }
         let mut bytes = Vec::new();
-        notes.chunks(RECORD_NOTES).for_each(|notes| encode(notes, &mut bytes));
-        match open.file.write_all_at(&bytes, open.end) {
-            Ok(()) => {
-                open.end += bytes.len() as u64;
-                open.notes += notes.len() as u64;
-            }
-            // Those taken so far are as right as before.
-            Err(error) => {
-                warn!(
-                    "\"{}\" cannot be written: {error}; a restart will redo more",
-                    self.files.now().display()
-                );
-                taking.open = None;
-            }
+        notes.chunks(RECORD_NOTES).for_each(|notes| encode(open.salt, notes, &mut bytes));
+        let is_written = open.file.write_all_at(&bytes, open.end);
+        open.end += bytes.len() as u64;
+        open.notes += notes.len() as u64;
+        let time = now();
+        let due = (time.since(open.synced) >= SYNC_EVERY).then(|| {
+            open.synced = time;
+            open.file.clone()
+        });
+        if is_written.is_err() {
+            taking.open = None;
+        }
+        drop(taking);
+        // Those taken so far are as right as before.
+        if let Err(error) = is_written.and_then(|()| due.map_or(Ok(()), |file| file.sync_data())) {
+            warn!("\"{}\" cannot be written: {error}; a restart will redo more", self.files.now().display());
         }
     }
 
@@ -284,12 +296,18 @@ impl Notes {
             _ => {}
         }
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(self.files.now())?;
+        let salt = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let head = begin(salt);
+        file.write_all_at(&head, 0)?;
+        file.sync_all()?;
         // Older notes are gone durably before nobody takes care of them any more: see `Noted::is_in`.
         folder.sync_all()?;
         let is_void = self.board.open.load(SeqCst) == 0;
         // After a void, all earlier numbers are of the past.
         taking.last += if is_void { 2 } else { 1 };
-        taking.open = Some(Open { file, number: taking.last, end: 0, notes: 0 });
+        let end = head.len() as u64;
+        taking.open =
+            Some(Open { file: Arc::new(file), number: taking.last, salt, synced: now(), end, notes: 0 });
         self.board.open.store(taking.last, SeqCst);
         Ok(())
     }

@@ -146,6 +146,15 @@ fn notes_last_for_two_checkpoints() {
 }
 
 #[test]
+fn a_task_that_is_late_takes_no_fork_back_to_the_file_before() {
+    let noted = Noted::default();
+    noted.enters(7);
+    noted.enters(6);
+    assert!(noted.is_in(8));
+    assert!(!noted.is_in(9));
+}
+
+#[test]
 fn notes_of_the_time_before_are_void_too() {
     let world = world();
     world.write(0, 20);
@@ -192,11 +201,11 @@ fn redo_forgets_what_it_changes_and_drops() {
 
 #[test]
 fn a_record_that_a_crash_has_damaged_is_left_out() {
-    let mut bytes = Vec::new();
+    let mut bytes = begin(9).to_vec();
     let note = |block| Note { fork: FORK, block, lsn: 7 };
     let long: Vec<Note> = (0..RECORD_NOTES as u32).map(note).collect();
     for notes in [&[note(1000)][..], &long, &[note(2000), note(2001)]] {
-        encode(notes, &mut bytes);
+        encode(9, notes, &mut bytes);
     }
     let read = |bytes: &[u8]| {
         let mut notes = Vec::new();
@@ -210,8 +219,12 @@ fn a_record_that_a_crash_has_damaged_is_left_out() {
         assert!(read(&damaged).iter().all(|block| *block < RECORD_NOTES as u32 || *block % 1000 < 2));
     }
     let mut lost = bytes.clone();
-    lost[512..8192].fill(0);
+    lost[1024..8704].fill(0);
     assert_eq!(read(&lost), [1000, 2000, 2001]);
+    let mut older = begin(8).to_vec();
+    encode(8, &long, &mut older);
+    lost[1024..8704].copy_from_slice(&older[512..8192]);
+    assert_eq!(read(&lost), [1000, 2000, 2001], "a record of another file");
     for length in 0..bytes.len() {
         read(&bytes[..length]);
     }
