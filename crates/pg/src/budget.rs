@@ -4,10 +4,11 @@
 //! get no second chance, then dirty pages go to their files.
 //!
 //! Invariant: a clean page enters only when its file has it durably. 1. A dirty page goes to its file, for
-//! the budget is spent; PostgreSQL syncs the file with its next checkpoint. 2. The page is read again, and
-//! evicted as clean. 3. Power fails, and the file has the older version. 4. Redo reads the page from the
-//! cache, finds it up to date, and leaves it clean. 5. The cache drops it, and the older version is read. So
-//! clean pages stay out until all dirty pages that went around are durable: see [`Around::checkpoint`].
+//! the budget is spent, or the table of forks is full; PostgreSQL syncs the file with its next checkpoint.
+//! 2. The page is read again, and evicted as clean. 3. Power fails, and the file has the older version.
+//! 4. Redo reads the page from the cache, finds it up to date, and leaves it clean. 5. The cache drops it,
+//! and the older version is read. So clean pages stay out until all dirty pages that went around are durable:
+//! see [`Around::checkpoint`].
 
 use crate::memory::{Board, Tally};
 use crate::settings::PAGE_BYTES;
@@ -82,6 +83,11 @@ impl Around {
         let goes = self.takes_nothing();
         self.pages.add(goes.into());
         goes
+    }
+
+    /// A dirty page goes to its file for another reason.
+    pub fn dirty_went(&self) {
+        self.pages.add(1);
     }
 
     /// Whether no page enters.

@@ -237,8 +237,11 @@ impl Process {
         let Process { front, board, memory, .. } = self;
         let locator = locator_of(fork);
         let Some(object) = front.define(&locator)? else {
-            // No page of it was ever taken.
-            board.disk_only.add(dirty.into());
+            // The table of forks is full. No page of it was ever taken; but it may enter later.
+            if dirty {
+                board.disk_only.add(1);
+                board.around.dirty_went();
+            }
             return Ok(code::DISK_ONLY);
         };
         let victim = Victim { page: object.page(block), lsn: Lsn(lsn), dirty, fdirty: dirty };

@@ -239,6 +239,31 @@ fn a_page_is_newer_until_it_is_destaged() {
 }
 
 #[test]
+fn clean_pages_stay_out_until_what_the_full_table_of_forks_turned_away_is_durable() {
+    let world = world();
+    let World { cluster, .. } = &world;
+    let _worker = world.start_worker("worker");
+    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    let (one, two) = (fork(FIRST), fork(FIRST + 1));
+    assert_eq!((put(one, 0, 2), stage(two, 0, 1, 0)), (code::DONE, code::DONE));
+    let turned_away = (1000..2000).find(|relation| stage(fork(*relation), 0, 2, flag::DIRTY) != code::DONE);
+    assert!(turned_away.is_some(), "the table is never full");
+    let mut block = 0;
+    let mut clean_enters = || {
+        block += 1;
+        stage(two, block, 1, 0) == code::DONE
+    };
+    assert!(!clean_enters());
+    for redo in 8..10 {
+        assert_eq!(abi::ent_checkpoint(redo - 1, redo), code::DONE, "{}", error());
+        assert!(!clean_enters(), "its file may not be synced");
+    }
+    assert_eq!(abi::ent_checkpoint(9, 10), code::DONE, "{}", error());
+    assert!(clean_enters());
+    abi::ent_detach();
+}
+
+#[test]
 fn objects_die_as_a_whole() {
     let world = world();
     let World { cluster, .. } = &world;
