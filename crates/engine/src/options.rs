@@ -254,6 +254,11 @@ impl TierOptions {
         )))
     }
 
+    /// Whether changed pages may be on disk alone, because the policy keeps them out.
+    pub(crate) fn keeps_changes_out(&self) -> bool {
+        self.policy.facts().keeps_out && !self.takes_changes
+    }
+
     /// Whether disk may come to lack pages that are clean on flash.
     pub(crate) fn disk_may_lack(&self) -> bool {
         self.mode == Mode::WriteThrough

@@ -335,9 +335,11 @@ pub(crate) fn forget(fork: &EntFork, block: u32, n: Option<u32>) -> i32 {
 /// Forgets all forks of a relation.
 pub(crate) fn forget_relation(relation: EntFork) -> i32 {
     call(|process| {
+        let relation_of = |fork: EntFork| EntFork { fork: 0, ..fork };
+        let is_dead = |known: &Locator| relation_of(fork_of(known)) == relation_of(relation);
+        process.known.borrow_mut().drop_forks(is_dead);
         for fork in 0..FORKS {
             let locator = locator_of(&EntFork { fork, ..relation });
-            process.known.borrow_mut().drop_forks(|known| *known == locator);
             if let Some(object) = process.front.object(&locator)? {
                 process.board.retired.add(1);
                 process.front.retire(object)?;

@@ -1,14 +1,14 @@
 //! The engine's log lines, for the server's log: the worker's main thread takes them, because PostgreSQL's
 //! own functions are not for other threads.
 
-use crate::worker::Note;
+use crate::worker::Request;
 use std::fmt::{Debug, Write};
 use std::sync::mpsc::Sender;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
 /// Sends lines to the main thread.
-pub(crate) struct ToMain(pub Sender<Note>);
+pub(crate) struct ToMain(pub Sender<Request>);
 
 /// A line: the message, and then the fields.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Subscriber for ToMain {
             _ => 0,
         };
         // The main thread may have ended.
-        let _ = self.0.send(Note::Message { level, text: line.message + &line.fields });
+        let _ = self.0.send(Request::Message { level, text: line.message + &line.fields });
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {

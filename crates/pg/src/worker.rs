@@ -31,7 +31,7 @@ use tracing::info;
 const PULL_PATIENCE: Duration = Duration::from_millis(200);
 
 /// What an engine's thread has for the main thread.
-pub(crate) enum Note {
+pub(crate) enum Request {
     /// A line for the server's log.
     Message { level: i32, text: String },
     /// Victims are wanted; the answer is how many there were.
@@ -39,12 +39,12 @@ pub(crate) enum Note {
 }
 
 /// Asks the main thread for victims.
-struct Puller(Sender<Note>);
+struct Puller(Sender<Request>);
 
 impl Upstream for Puller {
     fn pull_victims(&self, pages: usize) -> usize {
         let (answer, pulled) = channel();
-        if self.0.send(Note::Pull { pages, answer }).is_err() {
+        if self.0.send(Request::Pull { pages, answer }).is_err() {
             return 0;
         }
         // Late victims are welcome, too, but are not waited for.
@@ -61,8 +61,8 @@ struct Worker {
     clock: Option<Clock>,
     board: &'static Board,
     /// Of durable pages. `None`: none are taken.
-    durable: Option<Arc<Notes>>,
-    notes: Receiver<Note>,
+    notes: Option<Arc<Notes>>,
+    requests: Receiver<Request>,
     /// Who waits for the present pull.
     pulls: Option<Sender<usize>>,
     /// The server knows that the cache has switched itself off.
@@ -79,15 +79,15 @@ thread_local! {
 /// Opens the cache for the cluster, or makes it.
 pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) -> i32 {
     failure::reserve();
-    let (notes_in, notes) = channel();
+    let (requests_in, requests) = channel();
     // A process has one worker; in tests maybe more, of which the first has the log.
-    let _ = tracing::subscriber::set_global_default(ToMain(notes_in.clone()));
+    let _ = tracing::subscriber::set_global_default(ToMain(requests_in.clone()));
     let board = memory.board();
     // In slots a page may be written to disk whose slot is not durable; and files that are written through
     // need no notes.
     let takes_notes = !settings.is_through() && settings.tier.policy.placement() == Placement::Log;
-    let durable = takes_notes.then(|| Arc::new(Notes::new(settings.folders.binding(), &board.notes)));
-    match open_tier(settings, memory, cluster, durable.clone()) {
+    let notes = takes_notes.then(|| Arc::new(Notes::new(settings.folders.binding(), &board.notes)));
+    match open_tier(settings, memory, cluster, notes.clone()) {
         Ok((tier, report)) => {
             info!(
                 "flash cache \"{}\" opened: {} pages of {}, {} of them newer than disk, after {} ms",
@@ -97,7 +97,7 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
                 report.dirty,
                 report.duration.as_millis()
             );
-            let puller = Arc::new(Puller(notes_in));
+            let puller = Arc::new(Puller(requests_in));
             let upstream: Arc<dyn Upstream> = puller.clone();
             let upstream: Weak<dyn Upstream> = Arc::downgrade(&upstream);
             tier.attach(upstream);
@@ -106,8 +106,8 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
                 tier,
                 clock,
                 board,
-                durable,
                 notes,
+                requests,
                 pulls: None,
                 is_told_off: false,
                 _puller: puller,
@@ -348,8 +348,8 @@ pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
         {
             worker.is_told_off = true;
             // From now on the server writes its files without telling.
-            if let Some(durable) = worker.durable.take() {
-                durable.end();
+            if let Some(notes) = worker.notes.take() {
+                notes.end();
             }
             failure::say(&notice);
             *next = EntEvent { kind: event::OFF, ..EntEvent::default() };
@@ -358,16 +358,16 @@ pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
         if let Some(clock) = &mut worker.clock {
             clock.tick(&worker.tier, worker.board);
         }
-        if let Some(durable) = &worker.durable {
-            durable.tick();
+        if let Some(notes) = &worker.notes {
+            notes.tick();
         }
-        match worker.notes.recv_timeout(patience) {
-            Ok(Note::Message { level, text }) => {
+        match worker.requests.recv_timeout(patience) {
+            Ok(Request::Message { level, text }) => {
                 failure::say(&text);
                 *next = EntEvent { kind: event::MESSAGE, level, pages: 0 };
                 code::DONE
             }
-            Ok(Note::Pull { pages, answer }) => {
+            Ok(Request::Pull { pages, answer }) => {
                 worker.pulls = Some(answer);
                 let pages = i32::try_from(pages).unwrap_or(i32::MAX);
                 *next = EntEvent { kind: event::PULL, pages, level: 0 };
@@ -381,8 +381,8 @@ pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
 /// Redo is over.
 pub(crate) fn redone() {
     with_worker((), |worker| {
-        if let Some(durable) = &worker.durable {
-            durable.begin();
+        if let Some(notes) = &worker.notes {
+            notes.begin();
         }
     });
 }

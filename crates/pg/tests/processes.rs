@@ -144,6 +144,14 @@ impl World {
     }
 }
 
+/// A cluster with a worker, to which this process is attached.
+fn serving() -> (Role, World) {
+    let world = world();
+    let worker = world.start_worker("worker");
+    assert_eq!(world.cluster.attach(), code::DONE, "{}", error());
+    (worker, world)
+}
+
 #[test]
 fn what_processes_leave_in_the_cache_survives_the_worker() {
     let world = world();
@@ -202,10 +210,7 @@ fn a_client_that_dies_in_the_middle_of_a_change_ends_the_worker_or_changes_nothi
 
 #[test]
 fn a_page_is_newer_until_it_is_destaged() {
-    let world = world();
-    let World { cluster, .. } = &world;
-    let _worker = world.start_worker("worker");
-    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    let _serving = serving();
     let (one, two) = (fork(FIRST), fork(FIRST + 1));
     assert_eq!((put(one, 0, 2), stage(one, 1, 1, 0)), (code::DONE, code::DONE));
     let newer = |fork, block| {
@@ -240,10 +245,7 @@ fn a_page_is_newer_until_it_is_destaged() {
 
 #[test]
 fn clean_pages_stay_out_until_what_the_full_table_of_forks_turned_away_is_durable() {
-    let world = world();
-    let World { cluster, .. } = &world;
-    let _worker = world.start_worker("worker");
-    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    let _serving = serving();
     let (one, two) = (fork(FIRST), fork(FIRST + 1));
     assert_eq!((put(one, 0, 2), stage(two, 0, 1, 0)), (code::DONE, code::DONE));
     let turned_away = (1000..2000).find(|relation| stage(fork(*relation), 0, 2, flag::DIRTY) != code::DONE);
@@ -265,10 +267,7 @@ fn clean_pages_stay_out_until_what_the_full_table_of_forks_turned_away_is_durabl
 
 #[test]
 fn objects_die_as_a_whole() {
-    let world = world();
-    let World { cluster, .. } = &world;
-    let _worker = world.start_worker("worker");
-    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    let (_worker, World { cluster, .. }) = &serving();
     let (one, two) = (fork(FIRST), fork(FIRST + 1));
     for block in 0..20 {
         assert_eq!((put(one, block, 2), put(two, block, 2)), (code::DONE, code::DONE));

@@ -126,7 +126,7 @@ door_attach(void)
 		return;
 	if (!reserved)
 	{
-		/* The flash's descriptor is not one of fd.c's, nor that of a file of the cache in the cluster. */
+		/* fd.c does not know of two descriptors: of the flash, and of the folder of the notes. */
 		ReserveExternalFD();
 		ReserveExternalFD();
 		reserved = true;

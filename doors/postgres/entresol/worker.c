@@ -108,7 +108,7 @@ switch_off(void)
 			 errmsg("the flash cache is switched off: %s", door->message),
 			 errdetail("No page was lost: the files of the cluster are complete."),
 			 errhint("Replace the flash device, or name another one in \"entresol.flash\", and restart the server.")));
-	if (!fullPageWrites)
+	if (!door_is_through && !fullPageWrites)
 		ereport(WARNING,
 				(errmsg("\"full_page_writes\" is off, which is safe with the flash cache only"),
 				 errhint("Set \"full_page_writes\" to on, and reload the configuration.")));

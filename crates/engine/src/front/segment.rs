@@ -174,7 +174,7 @@ pub(crate) fn check(options: &TierOptions) -> Result<(), TierError> {
     if options.policy.placement() != Placement::Log {
         return refuse("its policy places pages in slots; choose face, face-gr, face-gsc or reuse");
     }
-    if options.policy.facts().keeps_out && !options.disk_may_lack() && !options.takes_changes {
+    if options.keeps_changes_out() && !options.disk_may_lack() {
         return refuse(
             "its policy keeps changed pages out, and their writes to disk would not be known to the process that \
              serves it; let changed pages enter, choose face, face-gr or face-gsc, or write-through",

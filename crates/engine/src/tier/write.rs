@@ -249,8 +249,7 @@ impl Back {
     /// In write-through mode an open copies such pages to disk first ([`super::through`]).
     fn make_clean_pages_durable(&self, pages: &[WritePage]) -> Result<(), TierError> {
         let options = &self.front.options;
-        let keeps_out = options.policy.facts().keeps_out && !options.takes_changes;
-        let go_around = keeps_out || self.through.is_some();
+        let go_around = options.keeps_changes_out() || self.through.is_some();
         let is_possible = go_around && !options.disk_may_lack();
         if !is_possible || mutant!("clean-page-before-its-disk-write") {
             return Ok(());

@@ -13,7 +13,7 @@ struct World {
 }
 
 /// Notes that are taken since redo was over; the last checkpoint began at 10.
-fn world() -> World {
+fn new_world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let board: &'static NotesBoard = Box::leak(Box::default());
     board.checkpoint(0, 10);
@@ -55,7 +55,7 @@ impl World {
 
 #[test]
 fn a_page_is_noted_when_it_was_written_before_a_sync_that_succeeds() {
-    let world = world();
+    let world = new_world();
     world.write(0, 20);
     assert!(world.notes.synced(|| Err(())).is_err());
     world.sync();
@@ -77,13 +77,13 @@ fn a_page_is_noted_when_it_was_written_before_a_sync_that_succeeds() {
 
 #[test]
 fn notes_are_read_once() {
-    let world = world();
+    let world = new_world();
     world.write(0, 20);
     world.sync();
     let folder = || world.folder.path().to_owned();
     assert_eq!(Known::take(folder(), Some(10)).unwrap().lsn(&FORK, 0), 20);
     assert_eq!(Known::take(folder(), Some(10)).unwrap().len(), 0);
-    let world = super::tests::world();
+    let world = new_world();
     world.write(0, 20);
     world.sync();
     assert_eq!(Known::take(world.folder.path().to_owned(), None).unwrap().len(), 0, "of other files");
@@ -92,7 +92,7 @@ fn notes_are_read_once() {
 
 #[test]
 fn an_overwritten_fork_makes_notes_void_until_the_next_checkpoint() {
-    let world = world();
+    let world = new_world();
     world.write(0, 20);
     world.sync();
     let other = Noted::default();
@@ -117,7 +117,7 @@ fn an_overwritten_fork_makes_notes_void_until_the_next_checkpoint() {
 
 #[test]
 fn notes_last_for_two_checkpoints() {
-    let world = world();
+    let world = new_world();
     let checkpoint = |done, redo| {
         world.board.checkpoint(done, redo);
         world.notes.tick();
@@ -156,7 +156,7 @@ fn a_task_that_is_late_takes_no_fork_back_to_the_file_before() {
 
 #[test]
 fn notes_of_the_time_before_are_void_too() {
-    let world = world();
+    let world = new_world();
     world.write(0, 20);
     world.sync();
     world.board.checkpoint(10, 30);
@@ -168,7 +168,7 @@ fn notes_of_the_time_before_are_void_too() {
 
 #[test]
 fn no_notes_are_left_when_the_cache_is_off() {
-    let world = world();
+    let world = new_world();
     world.write(0, 20);
     world.sync();
     world.notes.end();
@@ -182,7 +182,7 @@ fn no_notes_are_left_when_the_cache_is_off() {
 
 #[test]
 fn redo_forgets_what_it_changes_and_drops() {
-    let world = world();
+    let world = new_world();
     (0..10).for_each(|block| world.write(block, 20));
     let number = world.notes.number(Some(&Noted::default()));
     world.notes.written(vec![Note { fork: OTHER, block: 3, lsn: 20 }], number);
@@ -232,7 +232,7 @@ fn a_record_that_a_crash_has_damaged_is_left_out() {
 
 #[test]
 fn no_file_takes_notes_while_another_process_makes_them_void() {
-    let world = world();
+    let world = new_world();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
