@@ -14,6 +14,7 @@ use crate::violation::{Violation, same};
 pub(super) const WAYS: u32 = 8;
 /// The fingerprint is above so many bits; the policy's note on the page is below.
 const NOTE_BITS: u32 = 16;
+const NOTE_MASK: u32 = (1 << NOTE_BITS) - 1;
 
 /// Words of a table for `pages` pages.
 pub(super) const fn words_for(pages: u32) -> u32 {
@@ -45,16 +46,25 @@ impl<'r> Ghosts<'r> {
         Place { first: set * WAYS as usize, fingerprint: ((hash >> 48) as u16).max(1) }
     }
 
-    fn set(&self, place: Place) -> &[u32] {
-        &self.0[place.first..place.first + WAYS as usize]
+    fn set(&self, place: Place) -> &[u32; WAYS as usize] {
+        self.0[place.first..].first_chunk().expect("a whole set")
     }
 
-    fn set_mut(&mut self, place: Place) -> &mut [u32] {
-        &mut self.0[place.first..place.first + WAYS as usize]
+    fn set_mut(&mut self, place: Place) -> &mut [u32; WAYS as usize] {
+        self.0[place.first..].first_chunk_mut().expect("a whole set")
+    }
+
+    /// A bit for the word of a page, if it is remembered. All words of the set are compared: a search would
+    /// mispredict its end.
+    #[inline(always)]
+    fn ways_of(&self, place: Place) -> u32 {
+        let equal = |word: &u32| u32::from((word >> NOTE_BITS) as u16 == place.fingerprint);
+        self.set(place).iter().zip(0..).fold(0, |ways, (word, way)| ways | equal(word) << way)
     }
 
     fn way_of(&self, place: Place) -> Option<usize> {
-        self.set(place).iter().position(|word| (word >> NOTE_BITS) as u16 == place.fingerprint)
+        let ways = self.ways_of(place);
+        (ways != 0).then_some(ways.trailing_zeros() as usize)
     }
 
     /// The note on a page, if it is remembered.
@@ -62,11 +72,17 @@ impl<'r> Ghosts<'r> {
         self.way_of(place).map(|way| self.set(place)[way] as u16)
     }
 
-    /// Changes the note on a remembered page. It stays as old as it is.
-    pub(super) fn set_note(&mut self, place: Place, note: u16) {
-        if let Some(way) = self.way_of(place) {
-            self.set_mut(place)[way] = word(place, note);
-        }
+    /// Changes the note on a page to what `change` makes of it, if the page is remembered, which is the second
+    /// argument of `change`. It stays as old as it is. Without a branch: a table is often asked for pages that
+    /// it may or may not have.
+    #[inline(always)]
+    pub(super) fn change(&mut self, place: Place, change: impl FnOnce(u16, bool) -> u16) {
+        let ways = self.ways_of(place);
+        let entry = &mut self.set_mut(place)[ways.trailing_zeros() as usize % WAYS as usize];
+        let is_remembered = ways != 0;
+        let kept = if is_remembered { 0 } else { *entry };
+        let changed = *entry & !NOTE_MASK | u32::from(change(*entry as u16, is_remembered));
+        *entry = kept | changed & 0u32.wrapping_sub(is_remembered.into());
     }
 
     /// Forgets a page. Returns the note on it, if it was remembered.
@@ -74,20 +90,25 @@ impl<'r> Ghosts<'r> {
         let way = self.way_of(place)?;
         let set = self.set_mut(place);
         let note = set[way] as u16;
-        set.copy_within(way + 1.., way);
+        for at in 0..WAYS as usize - 1 {
+            set[at] = if at < way { set[at] } else { set[at + 1] };
+        }
         set[WAYS as usize - 1] = 0;
         Some(note)
     }
 
-    /// Remembers a page as the newest of its set. Returns the note on the page that is forgotten for it, if
-    /// there is one: of another page, or an older note on the same one.
-    pub(super) fn remember(&mut self, place: Place, note: u16) -> Option<u16> {
-        let way = self.way_of(place).unwrap_or(WAYS as usize - 1);
+    /// Remembers a page as the newest of its set, with a note made from the one on it so far, if there is one.
+    /// Returns the note on the other page that is forgotten for it, if there is one.
+    pub(super) fn remember(&mut self, place: Place, make: impl FnOnce(Option<u16>) -> u16) -> Option<u16> {
+        let known = self.way_of(place);
+        let way = known.unwrap_or(WAYS as usize - 1);
         let set = self.set_mut(place);
         let last = set[way];
-        set.copy_within(..way, 1);
-        set[0] = word(place, note);
-        (last != 0).then_some(last as u16)
+        for at in (1..WAYS as usize).rev() {
+            set[at] = if at <= way { set[at - 1] } else { set[at] };
+        }
+        set[0] = word(place, make(known.map(|_| last as u16)));
+        (known.is_none() && last != 0).then_some(last as u16)
     }
 
     /// Words of the table.
@@ -99,7 +120,7 @@ impl<'r> Ghosts<'r> {
     pub(super) fn update(&mut self, at: u32, change: impl FnOnce(u16) -> u16) {
         let entry = &mut self.0[at as usize];
         if *entry != 0 {
-            *entry = *entry >> NOTE_BITS << NOTE_BITS | u32::from(change(*entry as u16));
+            *entry = *entry & !NOTE_MASK | u32::from(change(*entry as u16));
         }
     }
 

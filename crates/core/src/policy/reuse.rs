@@ -83,6 +83,7 @@ pub(crate) struct Reuse;
 pub(crate) struct ReuseSlots;
 
 /// A page that is in the cache enters if it has changed. `None`: it is not in the cache.
+#[inline(always)]
 fn known(pages: &Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Option<Decision> {
     let entry = pages.directory.find(offer.page)?;
     memory.given_up(entry);

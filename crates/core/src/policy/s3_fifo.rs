@@ -172,7 +172,7 @@ impl Policy for S3Fifo {
         if pages.lists.note::<InQueue>(slot).queue == SMALL as u16 {
             memory.queues.small -= 1;
             let place = memory.ghosts.place_of(pages.directory.entry(slot).page());
-            memory.ghosts.remember(place, 0);
+            memory.ghosts.remember(place, |_| 0);
         }
     }
 

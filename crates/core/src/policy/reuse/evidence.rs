@@ -11,10 +11,10 @@
 //! - A *share* of each group stays in the ring ([`Share`]).
 //!
 //! Invariants: no page's note is older than [`AGE_MAX`] and a half, so ages are not mistaken modulo 1,024: a
-//! hand passes over all notes, one at each miss. Each class is refreshed about eight times in as many misses
+//! hand passes over all notes, one at each fourth miss. Each class is refreshed about eight times in as many misses
 //! as there are slots, one class at a time, so no step takes long.
 
-use super::super::ghost::{Ghosts, Place, words_for};
+use super::super::ghost::{Ghosts, words_for};
 use super::super::{Memory, Offer};
 use super::hazard::{BUCKETS, CERTAIN, Hazard, bucket};
 use super::share::Share;
@@ -55,6 +55,8 @@ const TIME_TO_SPARE: u64 = 8;
 const MARGIN_OF: u64 = 16;
 /// Ages are at most so many epochs.
 const AGE_MAX: u32 = 512;
+/// The hands that limit them move on once in so many misses.
+const HAND_MISSES: u32 = 4;
 
 const EPOCH_BITS: u32 = 10;
 const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
@@ -85,6 +87,14 @@ impl Note {
         now.wrapping_sub(self.0.into()) & EPOCH_MASK
     }
 
+    /// Its page is used: counts `one` for that, and returns the note on it from now on.
+    #[inline(always)]
+    fn used(self, hazards: &mut [Hazard], dirty: bool, epoch: u32, one: u32) -> Self {
+        let (class, age) = (self.class(), self.age(epoch));
+        hazards[number_of(class, dirty)].used(age, one);
+        Self::of(mixed(class, bucket(age)), epoch, self.is_dirty())
+    }
+
     /// With an age of at most [`AGE_MAX`].
     fn refreshed(self, now: u32) -> Self {
         if self.age(now) <= AGE_MAX {
@@ -100,10 +110,26 @@ fn number_of(class: u32, dirty: bool) -> usize {
 }
 
 /// The class of a page of `class` that was used at `age`.
-fn mixed(class: u32, age: u32) -> u32 {
-    let bucket = bucket(age) as u32;
-    if class == NEW { bucket } else { ((3 * class + bucket + 2) / 4).min(NEW - 1) }
+fn mixed(class: u32, bucket: usize) -> u32 {
+    MIXED[class as usize][bucket].into()
 }
+
+/// See [`mixed`]. A table, as classes are not predictable.
+static MIXED: [[u8; BUCKETS]; NEW as usize + 1] = {
+    let mut mixed = [[0; BUCKETS]; NEW as usize + 1];
+    let mut class = 0;
+    while class <= NEW as usize {
+        let mut bucket = 0;
+        while bucket < BUCKETS {
+            let mean = (3 * class + bucket + 2) / 4;
+            let least = if mean < BUCKETS { mean } else { BUCKETS - 1 };
+            mixed[class][bucket] = if class == NEW as usize { bucket } else { least } as u8;
+            bucket += 1;
+        }
+        class += 1;
+    }
+    mixed
+};
 
 /// Scalars.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -194,19 +220,18 @@ impl Evidence<'_> {
     }
 
     /// Time goes on by one miss.
+    #[inline(always)]
     fn tick(&mut self) {
+        let head = &mut *self.head;
+        if head.in_epoch % HAND_MISSES == 0 {
+            self.limit_two_ages();
+        }
         let head = &mut *self.head;
         head.in_epoch += 1;
         if head.in_epoch >= head.epoch_misses {
             head.in_epoch = 0;
             head.epoch = head.epoch.wrapping_add(1);
         }
-        let note = &mut self.notes[head.note as usize];
-        *note = Note(*note).refreshed(head.epoch).0;
-        head.note = if head.note as usize + 1 == self.notes.len() { 0 } else { head.note + 1 };
-        let epoch = head.epoch;
-        self.ghosts.update(head.ghost, |note| Note(note).refreshed(epoch).0);
-        head.ghost = if head.ghost + 1 == self.ghosts.words() { 0 } else { head.ghost + 1 };
         head.since_refresh += 1;
         if head.since_refresh >= head.refresh_misses {
             head.since_refresh = 0;
@@ -214,6 +239,19 @@ impl Evidence<'_> {
         }
     }
 
+    /// Limits the age of the note, and of the ghost, that is next.
+    #[inline(never)]
+    fn limit_two_ages(&mut self) {
+        let head = &mut *self.head;
+        let epoch = head.epoch;
+        let note = &mut self.notes[head.note as usize];
+        *note = Note(*note).refreshed(epoch).0;
+        head.note = if head.note as usize + 1 == self.notes.len() { 0 } else { head.note + 1 };
+        self.ghosts.update(head.ghost, |note| Note(note).refreshed(epoch).0);
+        head.ghost = if head.ghost + 1 == self.ghosts.words() { 0 } else { head.ghost + 1 };
+    }
+
+    #[cold]
     fn refresh_one(&mut self) {
         let head = &mut *self.head;
         let hazard = &mut self.hazards[head.class as usize];
@@ -310,13 +348,6 @@ impl Evidence<'_> {
         self.head.dequeues > 0
     }
 
-    /// The page of a note is used.
-    fn used(&mut self, note: Note, dirty: bool) -> Note {
-        let (class, age) = (note.class(), note.age(self.head.epoch));
-        self.hazards[number_of(class, dirty)].used(age, self.head.one);
-        Note::of(mixed(class, age), self.head.epoch, note.is_dirty())
-    }
-
     /// The page of `entry` is fetched.
     pub(super) fn hit(&mut self, pages: &Pages<'_>, entry: u32) {
         self.tick();
@@ -324,18 +355,20 @@ impl Evidence<'_> {
             self.head.work.flash_reads += 1;
         }
         let dirty = pages.directory.entry(entry).has(DIRTY);
-        self.notes[entry as usize] = self.used(self.note(entry), dirty).0;
+        let note = &mut self.notes[entry as usize];
+        *note = Note(*note).used(self.hazards, dirty, self.head.epoch, self.head.one).0;
     }
 
     /// A page that is not in the cache is fetched.
     pub(super) fn miss(&mut self, page: PageId) {
         self.tick();
         self.head.work.disk_reads += 1;
-        let place = self.ghosts.place_of(page);
-        if let Some(note) = self.ghosts.note(place).map(Note) {
-            let note = self.used(note, note.is_dirty());
-            self.ghosts.set_note(place, note.0);
-        }
+        let (epoch, one) = (self.head.epoch, self.head.one);
+        let (place, hazards) = (self.ghosts.place_of(page), &mut *self.hazards);
+        self.ghosts.change(place, |note, is_remembered| {
+            let note = Note(note);
+            note.used(hazards, note.is_dirty(), epoch, one * u32::from(is_remembered)).0
+        });
     }
 
     /// The page of `entry` is evicted from DRAM, which has served its uses up to now.
@@ -371,9 +404,8 @@ impl Evidence<'_> {
     /// A page is evicted from DRAM, and does not enter.
     pub(super) fn keep_out(&mut self, offer: &Offer) {
         self.head.work.disk_writes += u32::from(offer.dirty);
-        let place = self.ghosts.place_of(offer.page);
-        let class = self.ghosts.note(place).map_or(NEW, |note| Note(note).class());
-        self.remember(place, Note::of(class, self.head.epoch, offer.dirty));
+        let (epoch, dirty) = (self.head.epoch, offer.dirty);
+        self.remember(offer.page, |known| Note::of(known.map_or(NEW, Note::class), epoch, dirty));
     }
 
     /// The page in `slot` leaves the flash. If a newer version is staged, it stays in the cache.
@@ -385,14 +417,16 @@ impl Evidence<'_> {
             let destaged = u32::from(entry.has(DIRTY));
             self.head.work.dequeue_reads += destaged;
             self.head.work.disk_writes += destaged;
-            self.remember(self.ghosts.place_of(entry.page()), note);
+            self.remember(entry.page(), |_| note);
         }
     }
 
-    /// The page whose ghost is given up for another one was watched up to now.
-    fn remember(&mut self, place: Place, note: Note) {
-        self.ghosts.take(place);
-        if let Some(lost) = self.ghosts.remember(place, note.0).map(Note) {
+    /// A page becomes a ghost, with a note made from that on its ghost so far. The page whose ghost is given
+    /// up for another one was watched up to now.
+    #[inline(always)]
+    fn remember(&mut self, page: PageId, make: impl FnOnce(Option<Note>) -> Note) {
+        let place = self.ghosts.place_of(page);
+        if let Some(lost) = self.ghosts.remember(place, |known| make(known.map(Note)).0).map(Note) {
             let age = lost.age(self.head.epoch);
             self.hazards[number_of(lost.class(), lost.is_dirty())].lost(age, self.head.one);
         }

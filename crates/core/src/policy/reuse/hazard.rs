@@ -27,9 +27,26 @@ const DECAY: u32 = 50;
 /// Uses that each bucket has beforehand, as a part of one.
 const PRIOR_PART: u32 = 50;
 
+/// The bucket of each age: a search would mispredict a branch or two, which costs more than the note's cache
+/// line.
+static BUCKET_OF: [u8; LOWEST[BUCKETS] as usize] = buckets();
+
+const fn buckets() -> [u8; LOWEST[BUCKETS] as usize] {
+    let mut of = [0; LOWEST[BUCKETS] as usize];
+    let (mut age, mut bucket) = (0, 0);
+    while age < of.len() {
+        while bucket + 1 < BUCKETS && LOWEST[bucket + 1] as usize <= age {
+            bucket += 1;
+        }
+        of[age] = bucket as u8;
+        age += 1;
+    }
+    of
+}
+
 /// The bucket of an age.
 pub(super) fn bucket(age: u32) -> usize {
-    LOWEST[1..BUCKETS].partition_point(|lowest| *lowest <= age)
+    BUCKET_OF[(age as usize).min(BUCKET_OF.len() - 1)].into()
 }
 
 /// What is known of a class of pages.
