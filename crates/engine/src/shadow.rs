@@ -39,6 +39,13 @@ impl Shadow {
         Self(Err(NoShadows(why)))
     }
 
+    /// What the devices cost, from now on.
+    pub fn set_costs(&self, costs: &Costs) {
+        if let Ok(running) = &self.0 {
+            running.with(|shadows| shadows.set_costs(costs));
+        }
+    }
+
     fn drawn(&self, page: PageId) -> Option<&Running> {
         self.0.as_ref().ok().filter(|running| running.plan.holds(page))
     }

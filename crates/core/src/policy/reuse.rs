@@ -15,7 +15,9 @@
 //!                                 slots: chance < threshold / 2, or w × value < that of the least of 32 pages drawn:
 //!                                   p goes to disk if it is dirty, and becomes a ghost
 //!                               else p enters
-//! victim:                       slots: the page of least w × value of 32 that are drawn
+//! victim:                       slots: the page of least w × value of 32 that are drawn. If it is dirty, the dirty
+//!                               pages beside it on disk are copied there, too, up to 15 on either side, as
+//!                               long as they are worth no more
 //!                               ring:  the front group; pages with w × chance >= stays_from are enqueued
 //!                                      again, at most seven eighths of a group, of the greatest w × chance
 //! ring, after each group:       margin takes a sixteenth of the greatest w × chance of those that leave;
@@ -28,7 +30,7 @@
 //!                               15/16 (by 1) or 17/16 (by 4); it grows if less than 13/16 (by 1) or 11/16 (by 4), and
 //!                               by costs flash took no more of the disk's time than 9/16; from 8 to 56, 44 at first;
 //!                               52 while costs are unknown. If neither was at work for half of the turn, or that
-//!                               is unknown: by costs alone, 7/16, 9/16, 6/16 and 3/16
+//!                               is unknown, the same by costs
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
 //! ```
@@ -52,6 +54,7 @@
 
 mod evidence;
 mod hazard;
+mod run;
 mod share;
 mod work;
 
@@ -279,9 +282,33 @@ impl Policy for ReuseSlots {
     }
 
     fn victim(pages: &mut Pages<'_>, memory: &mut Evidence<'_>) -> Option<u32> {
-        let (_, slot) = least_of_some(pages, memory, memory.drawn().into())?;
+        let (value, slot) = least_of_some(pages, memory, memory.drawn().into())?;
         memory.draw();
+        let entry = pages.directory.entry(slot);
+        if entry.has(DIRTY) {
+            memory.run().begin(entry.page(), value);
+        }
         Some(slot)
+    }
+
+    /// Pages beside a dirty victim on disk, as long as they are dirty, idle, and worth no more than it.
+    fn clean(pages: &mut Pages<'_>, memory: &mut Evidence<'_>) -> Option<u32> {
+        let directory = &pages.directory;
+        while let Some(page) = memory.run().next() {
+            let slot = directory.find(page).filter(|entry| *entry < directory.slots);
+            let most = memory.run().value;
+            let follows = |slot: &u32| {
+                directory.entry(*slot).has(DIRTY)
+                    && directory.is_idle(*slot)
+                    && memory.value(pages, *slot) <= most
+            };
+            let found = slot.filter(follows);
+            memory.run().found(found.is_some());
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
     }
 
     fn check(_pages: &Pages<'_>, memory: &Evidence<'_>) -> Result<(), Violation> {

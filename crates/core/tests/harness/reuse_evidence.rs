@@ -194,10 +194,10 @@ impl Evidence {
             self.turned = 0;
             let (flash, disk) = self.times(&self.recent);
             self.share = match 16 * flash {
-                flash if flash > 9 * disk => self.share - 4,
-                flash if flash > 7 * disk => self.share - 1,
-                flash if flash < 3 * disk => self.share + 4,
-                flash if flash < 6 * disk => self.share + 1,
+                flash if flash > 17 * disk => self.share - 4,
+                flash if flash > 15 * disk => self.share - 1,
+                flash if flash < 11 * disk => self.share + 4,
+                flash if flash < 13 * disk => self.share + 1,
                 _ => self.share,
             };
             self.share = self.share.clamp(8, 56);

@@ -4,7 +4,7 @@ use super::orders::place;
 use super::reuse_evidence::{Evidence, Note};
 use super::slots_model::{Decision, Facts, Order, Resident};
 use entresol_core::{Config, PageId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 pub struct ReuseOrder {
     slots: u64,
@@ -15,6 +15,9 @@ pub struct ReuseOrder {
     /// By slot, as the model shows them before each question.
     shown: BTreeMap<u32, (PageId, Resident)>,
     drawn: u64,
+    /// Pages above and below the last dirty victim on disk, the next ones first, and its value.
+    beside: Vec<VecDeque<PageId>>,
+    most: u64,
 }
 
 impl ReuseOrder {
@@ -26,6 +29,8 @@ impl ReuseOrder {
             resident: BTreeMap::new(),
             shown: BTreeMap::new(),
             drawn: 0,
+            beside: Vec::new(),
+            most: 0,
         }
     }
 
@@ -118,8 +123,27 @@ impl Order for ReuseOrder {
     fn left(&mut self, _page: PageId) {}
 
     fn victim(&mut self, _busy: &dyn Fn(PageId) -> bool) -> Option<PageId> {
-        let (_, page) = self.least(self.drawn)?;
+        let (value, page) = self.least(self.drawn)?;
         self.drawn += 1;
+        if self.shown.values().any(|(shown, resident)| *shown == page && resident.dirty) {
+            let at = |number| PageId::new(page.object(), number);
+            let up = (1..=15).map(|by| at(page.number().wrapping_add(by))).collect();
+            let down = (1..=15).map(|by| at(page.number().wrapping_sub(by))).collect();
+            (self.beside, self.most) = (vec![up, down], value);
+        }
         Some(page)
+    }
+
+    fn beside(&mut self, fits: &dyn Fn(PageId) -> bool) -> Option<PageId> {
+        while let Some(side) = self.beside.first_mut() {
+            let page = side.pop_front();
+            let fits = page
+                .filter(|page| fits(*page) && self.evidence.value(self.resident[page], true) <= self.most);
+            if fits.is_some() {
+                return fits;
+            }
+            self.beside.remove(0);
+        }
+        None
     }
 }

@@ -62,6 +62,11 @@ pub trait Order {
     fn group(&self, _page: PageId) -> Option<(usize, u64)> {
         None
     }
+    /// The page to be copied to disk because others beside it were; `fits`: it is dirty and idle on flash, and
+    /// no version of it is staged.
+    fn beside(&mut self, _fits: &dyn Fn(PageId) -> bool) -> Option<PageId> {
+        None
+    }
     /// The page that the cleaner takes, when too many are dirty.
     fn clean(&mut self, _dirty_idle: &dyn Fn(PageId) -> bool) -> Option<PageId> {
         None
@@ -236,6 +241,12 @@ impl SlotsModel {
     }
 
     fn next_to_clean(&mut self) -> Option<PageId> {
+        let (resident, staged) = (&self.resident, &self.staged);
+        let is_staged = |page: PageId| staged.values().any(|s| s.page == page);
+        let fits = |page| resident.get(&page).is_some_and(|r| r.dirty && !r.busy) && !is_staged(page);
+        if let Some(page) = self.order.beside(&fits) {
+            return Some(page);
+        }
         let dirty = self.resident.values().filter(|r| r.dirty).count() as u64;
         if dirty <= self.config.slots as u64 * self.config.dirty_permille_max as u64 / 1000 {
             return None;

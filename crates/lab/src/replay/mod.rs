@@ -139,7 +139,8 @@ pub(crate) fn replay(
             partition.set_costs(&costs);
             let flash = config.device(&config.flash_device, trace, core.slots.into())?;
             let devices = (flash, disk);
-            let mut tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
+            let mut tier =
+                Cached::new(partition, (config.mode, costs), devices, &trace.pages, places.as_slice());
             if let Some(bytes) = config.write_budget() {
                 tier.beside.limit_writes(bytes, u64::from(trace.page_bytes), costs);
             }

@@ -17,6 +17,7 @@
 use super::super::ghost::{Ghosts, words_for};
 use super::super::{Memory, Offer};
 use super::hazard::{BUCKETS, CERTAIN, Hazard, bucket};
+use super::run::Run;
 use super::share::Share;
 use super::work::{Times, Work};
 use crate::PageId;
@@ -153,6 +154,8 @@ struct Head {
     ghost: u32,
     /// Victims drawn so far.
     drawn: u32,
+    /// Slot placement: the run of destages that was begun last.
+    run: Run,
     /// Log placement: dequeues so far, at most 1.
     dequeues: u32,
     /// Log placement: the least weight of pages that stay.
@@ -223,7 +226,7 @@ impl Evidence<'_> {
     #[inline(always)]
     fn tick(&mut self) {
         let head = &mut *self.head;
-        if head.in_epoch % HAND_MISSES == 0 {
+        if head.in_epoch.is_multiple_of(HAND_MISSES) {
             self.limit_two_ages();
         }
         let head = &mut *self.head;
@@ -480,6 +483,11 @@ impl Evidence<'_> {
     /// A victim is drawn.
     pub(super) fn draw(&mut self) {
         self.head.drawn = self.head.drawn.wrapping_add(1);
+    }
+
+    /// The run of destages that was begun last.
+    pub(super) fn run(&mut self) -> &mut Run {
+        &mut self.head.run
     }
 
     /// Takes nothing in the region for granted.

@@ -18,18 +18,14 @@ const MAX: u32 = 56;
 const UNKNOWN: u32 = 52;
 const FIRST: u32 = 44;
 
-/// Sixteenths of the disk's time: where flash takes more than `busy` or less than `idle`, the share moves by
-/// the parts beside it.
-struct Bounds {
-    busy: [(u64, u32); 2],
-    idle: [(u64, u32); 2],
-}
-
+/// Bounds are in so many parts of the disk's time.
 const OF: u64 = 16;
-/// Ring and disk are to be busy nearly alike: fetches take time of flash, too.
-const MEASURED: Bounds = Bounds { busy: [(17, 4), (15, 1)], idle: [(11, 4), (13, 1)] };
-/// Costs are those of a drive that does nothing else.
-const COUNTED: Bounds = Bounds { busy: [(9, 4), (7, 1)], idle: [(3, 4), (6, 1)] };
+/// Flash and disk are to be busy nearly alike: where flash takes more, or less, of the disk's time, the share
+/// moves by the parts beside it.
+const BUSY: [(u64, u32); 2] = [(17, 4), (15, 1)];
+const IDLE: [(u64, u32); 2] = [(11, 4), (13, 1)];
+/// The share of a flash that is measured grows only if by its costs it takes no more than this.
+const GROWS_BELOW: u64 = 9;
 
 /// See the module's header.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -80,11 +76,10 @@ impl Share {
         let measured = self.measured();
         self.began = self.load;
         let (flash, disk) = measured.unwrap_or(counted);
-        let Bounds { busy, idle } = if measured.is_some() { MEASURED } else { COUNTED };
-        let may_grow = counted.0 * OF <= counted.1 * COUNTED.busy[0].0;
-        if let Some((_, by)) = busy.iter().find(|(bound, _)| flash * OF > disk * bound) {
+        let may_grow = measured.is_none() || counted.0 * OF <= counted.1 * GROWS_BELOW;
+        if let Some((_, by)) = BUSY.iter().find(|(bound, _)| flash * OF > disk * bound) {
             self.parts = (self.parts - by.min(&self.parts)).max(MIN);
-        } else if let Some((_, by)) = idle.iter().find(|(bound, _)| flash * OF < disk * bound)
+        } else if let Some((_, by)) = IDLE.iter().find(|(bound, _)| flash * OF < disk * bound)
             && may_grow
         {
             self.parts = (self.parts + by).min(MAX);
@@ -144,7 +139,8 @@ mod tests {
     #[test]
     fn of_idle_devices_the_costs_count() {
         assert_eq!(after(400, 100, (0, 1)), FIRST + 4);
-        assert_eq!(after(400, 100, (1, 1)), FIRST - 4);
-        assert_eq!(after(0, 0, (13, 32)), FIRST);
+        assert_eq!(after(400, 100, (1, 1)), FIRST - 1);
+        assert_eq!(after(0, 0, (2, 1)), FIRST - 4);
+        assert_eq!(after(0, 0, (14, 16)), FIRST);
     }
 }

@@ -20,6 +20,8 @@ use entresol_runtime::Time;
 
 /// The size that rates of random requests are given for.
 const RATED_BYTES: f64 = 4096.0;
+/// The longest gap that a disk lets pass: a stripe of an array, and less than a track.
+const GAP_BYTES: u32 = 64 << 10;
 
 #[derive(Clone, Copy)]
 struct Cost {
@@ -29,12 +31,14 @@ struct Cost {
     page_ns: u64,
     /// What a lone random request takes longer.
     extra_ns: u64,
+    /// Most pages of a gap before the next one that the device lets pass.
+    gap_pages: u64,
     /// Where the last request ended.
     end: u64,
 }
 
 impl Cost {
-    fn new(iops: f64, mb_s: Option<f64>, lone_us: Option<f64>, page_bytes: u32) -> Self {
+    fn new(iops: f64, mb_s: Option<f64>, lone_us: Option<f64>, rotates: bool, page_bytes: u32) -> Self {
         let bytes = f64::from(page_bytes);
         let (random, page) = match mb_s {
             Some(mb_s) => {
@@ -49,18 +53,20 @@ impl Cost {
             random_ns: random.round() as u64,
             page_ns: page.round() as u64,
             extra_ns: (lone - random).max(0.0).round() as u64,
+            gap_pages: if rotates { (GAP_BYTES / page_bytes).into() } else { 0 },
             end: u64::MAX,
         }
     }
 
     /// Service time and extra time of a request.
     fn of(&mut self, place: u64, pages: u32) -> (u64, u64) {
-        let follows = place == self.end;
+        let gap = place.checked_sub(self.end);
         self.end = place + u64::from(pages);
-        if follows {
-            return (u64::from(pages) * self.page_ns, 0);
+        let transfer = u64::from(pages) * self.page_ns;
+        match gap.filter(|gap| *gap <= self.gap_pages) {
+            Some(gap) => ((gap * self.page_ns + transfer).min(self.random_ns + transfer - self.page_ns), 0),
+            None => (self.random_ns + transfer - self.page_ns, self.extra_ns),
         }
-        (self.random_ns + u64::from(pages - 1) * self.page_ns, self.extra_ns)
     }
 }
 
@@ -151,8 +157,20 @@ impl Queue {
     /// An idle device for pages of `page_bytes`.
     pub fn new(spec: &DeviceSpec, page_bytes: u32) -> Self {
         Self {
-            read: Cost::new(spec.random_read_iops, spec.sequential_read_mb_s, spec.read_us, page_bytes),
-            write: Cost::new(spec.random_write_iops, spec.sequential_write_mb_s, spec.write_us, page_bytes),
+            read: Cost::new(
+                spec.random_read_iops,
+                spec.sequential_read_mb_s,
+                spec.read_us,
+                spec.rotates,
+                page_bytes,
+            ),
+            write: Cost::new(
+                spec.random_write_iops,
+                spec.sequential_write_mb_s,
+                spec.write_us,
+                spec.rotates,
+                page_bytes,
+            ),
             free_at: 0,
             idle: Idle::default(),
             service_ns: 0,
@@ -207,9 +225,9 @@ mod tests {
         let catalogue = Catalogue::builtin();
         let mut device = Queue::new(catalogue.device("raid0-8").expect("there"), 4096);
         assert_eq!(device.read(Time(0), 10, 1), Time(5_500_000));
-        assert_eq!(device.read(Time(10_000_000), 20, 1), Time(15_500_000));
+        assert_eq!(device.read(Time(10_000_000), 40, 1), Time(15_500_000));
         let mut device = Queue::new(catalogue.device("raid0-8").expect("there"), 4096);
-        let last = (0..2598).map(|at| device.read(Time(0), at * 7, 1)).max().expect("some");
+        let last = (0..2598).map(|at| device.read(Time(0), at * 70, 1)).max().expect("some");
         assert!((last.0 as f64 / 1e9 - 1.005).abs() < 0.01, "2,598 reads take about a second: {last:?}");
         assert!(device.service_ns().abs_diff(1_000_000_000) < 1_000_000, "{}", device.service_ns());
     }
@@ -224,6 +242,29 @@ mod tests {
         }
         let mb_s = 64_000.0 * 4096.0 / 1e6 / (done.0 as f64 / 1e9);
         assert!((mb_s - 242.8).abs() < 1.0, "{mb_s}");
+    }
+
+    #[test]
+    fn a_disk_waits_for_a_gap_to_pass_if_that_is_sooner() {
+        let catalogue = Catalogue::builtin();
+        let mut disk = Queue::new(catalogue.device("sata-disk").expect("there"), 4096);
+        let page = 4096.0 * 1e3 / 180.0;
+        let mut took = |place| {
+            let before = disk.service_ns();
+            disk.read(Time(0), place, 1);
+            ((disk.service_ns() - before) as f64 / page).round()
+        };
+        let random = took(1000);
+        assert!(random > 350.0);
+        assert_eq!(took(1001), 1.0);
+        assert_eq!(took(1012), 11.0, "ten pages pass");
+        assert_eq!(took(1012), random, "a turn");
+        assert_eq!(took(1030), random, "too far");
+        let mut volume = Queue::new(catalogue.device("cloud").expect("there"), 4096);
+        volume.read(Time(0), 1, 1);
+        let alone = volume.service_ns();
+        volume.read(Time(0), 3, 1);
+        assert_eq!(volume.service_ns(), 2 * alone, "nothing turns there");
     }
 
     #[test]

@@ -5,6 +5,9 @@
 use entresol_core::{Config, Placement};
 use entresol_runtime::Time;
 
+/// Writes of single pages that may be outstanding.
+pub(super) const WRITES_MAX: usize = 64;
+
 /// The last pieces of work and when they are done.
 pub(super) struct Backlog {
     ends: Vec<Time>,

@@ -72,6 +72,19 @@ impl<'t> Beside<'t> {
         self.shadows = Some(Shadow::new(config, mode, costs));
     }
 
+    /// What the devices cost, from now on.
+    pub(super) fn set_costs(&mut self, costs: &Costs, partition: &mut Partition<'_>) {
+        let worth = self.thrift.as_mut().map_or(0, |thrift| {
+            thrift.costs = *costs;
+            thrift.worth
+        });
+        let costs = Costs { write_worth_permille: worth, ..*costs };
+        partition.set_costs(&costs);
+        if let Some(shadows) = &self.shadows {
+            shadows.set_costs(&costs);
+        }
+    }
+
     /// From now on the cache goes on under another policy when its shadows advise it.
     pub fn follow_shadows(&mut self, exchange: Exchange<'t>) {
         self.exchange = Some(exchange);

@@ -10,11 +10,12 @@ use super::super::device::Device;
 use super::super::pool::{DIRTY, FDIRTY, Order, Pool, Victim};
 use super::backlog::Backlog;
 use super::beside::Beside;
+use super::disk::Disk;
 use super::drive::Drive;
 use super::{Fetched, Layer, Totals};
 use entresol_core::{
-    Admission, CleanPage, Config, DequeuePage, Fate, FrameId, Job, Lookup, Lsn, Mode, PageId, Partition,
-    Placement, Position, Route, SlotId, Taken, Ticket,
+    Admission, CleanPage, Config, Costs, DequeuePage, Fate, FrameId, Job, Lookup, Lsn, Mode, PageId,
+    Partition, Placement, Position, Route, SlotId, Taken, Ticket,
 };
 use entresol_engine::{Source, TierMetrics};
 use entresol_runtime::Time;
@@ -32,16 +33,16 @@ pub struct Cached<'t> {
     config: Config,
     mode: Mode,
     flash: Device,
-    disk: Device,
+    disk: Disk<'t>,
     /// Page id of each dense page.
     ids: &'t [u64],
-    /// Place of each page on disk.
-    places: &'t [u32],
     dense_of_slot: Vec<u32>,
     dense_of_frame: Vec<u32>,
     copies: Vec<(CleanPage, Option<Ticket>)>,
     writes: Backlog,
     destages: Backlog,
+    /// What the devices cost of late.
+    costs: Costs,
     metrics: TierMetrics,
     drive: Drive,
     /// What runs beside the cache.
@@ -52,7 +53,7 @@ impl<'t> Cached<'t> {
     /// An empty cache over `partition`. `ids` and `places`: page id and place on disk of each dense page.
     pub fn new(
         partition: Partition<'t>,
-        mode: Mode,
+        (mode, costs): (Mode, Costs),
         (flash, disk): (Device, Device),
         ids: &'t [u64],
         places: &'t [u32],
@@ -63,14 +64,14 @@ impl<'t> Cached<'t> {
             config,
             mode,
             flash,
-            disk,
+            disk: Disk::new(disk, places),
             ids,
-            places,
             dense_of_slot: vec![0; config.slots as usize],
             dense_of_frame: vec![0; config.staging_pages() as usize],
             copies: Vec::with_capacity(COPIES_MAX),
             writes: Backlog::of_writes(&config),
             destages: Backlog::new(if is_log { DEQUEUES_LOG } else { COPIES_MAX }),
+            costs,
             metrics: TierMetrics::default(),
             drive: Drive::new(config.slots),
             beside: Beside::default(),
@@ -82,14 +83,9 @@ impl<'t> Cached<'t> {
         PageId(self.ids[page as usize])
     }
 
-    fn place(&self, page: u32) -> u64 {
-        u64::from(self.places[page as usize])
-    }
-
     fn write_to_disk(&mut self, now: Time, page: u32) -> Time {
         self.metrics.disk_writes += 1;
-        let place = self.place(page);
-        self.disk.write(now, place, 1)
+        self.disk.write(now, page)
     }
 
     /// Offers a page to the partition; does what is to be done while there is no room.
@@ -129,7 +125,8 @@ impl<'t> Cached<'t> {
     /// A changed page goes to disk alone.
     fn bypass(&mut self, now: Time, page: u32) -> Time {
         self.metrics.bypassed += 1;
-        self.write_to_disk(now, page)
+        self.metrics.disk_writes += 1;
+        self.disk.write_behind(now, page)
     }
 
     /// `page` has come from disk: takes a copy, if the policy will have it.
@@ -267,7 +264,7 @@ impl<'t> Cached<'t> {
                 self.dense_of_frame[frame.0 as usize] = victim.page;
                 self.partition.staged(frame);
             }
-            Admission::Bypass { .. } if victim.dirty() => drop(self.bypass(now, victim.page)),
+            Admission::Bypass { .. } if victim.dirty() => _ = self.bypass(now, victim.page),
             Admission::Bypass { .. } => {}
             Admission::Full => return false,
         }
@@ -309,10 +306,10 @@ impl<'t> Cached<'t> {
         for page in pages.iter().filter(|page| page.page.is_some() && page.fate == Fate::SecondChance) {
             self.restage(ticket, page, now);
         }
-        let mut done = read;
         for page in pages.iter().filter(|page| page.page.is_some() && page.fate == Fate::Destage) {
-            done = done.max(self.destage(page.slot, read, pool));
+            self.destage(page.slot, pool);
         }
+        let done = self.disk.write_batch(read);
         self.destages.push(done);
         self.partition.dequeued(ticket);
     }
@@ -332,11 +329,12 @@ impl<'t> Cached<'t> {
         }
     }
 
-    /// Writes the page in `slot`, which was read by `read`, to disk.
-    fn destage(&mut self, slot: SlotId, read: Time, pool: &mut Pool<impl Order>) -> Time {
+    /// The page in `slot` is among those that [`Disk::write_batch`] writes.
+    fn destage(&mut self, slot: SlotId, pool: &mut Pool<impl Order>) {
         let page = self.dense_of_slot[slot.0 as usize];
         pool.destaged(page);
-        self.write_to_disk(read, page)
+        self.metrics.disk_writes += 1;
+        self.disk.add(page);
     }
 
     /// Slot placement: copies `first` to disk together with others that are to go.
@@ -362,10 +360,14 @@ impl<'t> Cached<'t> {
                 }
             }
         }
-        for (page, ticket) in copies.drain(..) {
+        let mut read = now;
+        for (page, _) in &copies {
             self.metrics.dequeue_reads += 1;
-            let read = self.flash.read(now, u64::from(page.slot.0), 1);
-            let done = self.destage(page.slot, read, pool);
+            read = read.max(self.flash.read(now, u64::from(page.slot.0), 1));
+            self.destage(page.slot, pool);
+        }
+        let done = self.disk.write_batch(read);
+        for (page, ticket) in copies.drain(..) {
             self.destages.push(done);
             match ticket {
                 Some(ticket) => self.partition.dequeued(ticket),
@@ -439,8 +441,11 @@ impl Layer for Cached<'_> {
                     self.partition.missed(id);
                 }
                 self.metrics.disk_reads += 1;
-                let place = self.place(page);
-                let done = self.disk.read(now, place, 1);
+                let done = self.disk.read(now, page);
+                if let Some(costs) = self.disk.costs(self.costs) {
+                    self.costs = costs;
+                    self.beside.set_costs(&costs, &mut self.partition);
+                }
                 self.populate(page, done, pool);
                 Fetched { source: Source::Disk, flags: 0, done }
             }
@@ -459,19 +464,19 @@ impl Layer for Cached<'_> {
     fn flush(&mut self, now: Time, pool: &mut Pool<impl Order>) -> Time {
         self.partition.close_group();
         self.work(now, pool);
-        let mut done = now;
+        let mut done = self.disk.flush(now);
         let mut from = SlotId(0);
         if self.is_log() {
-            return now;
+            return done;
         }
         while let Some(Ok(page)) = self.partition.sweep(from) {
             from = SlotId(page.slot.0 + 1);
             self.metrics.dequeue_reads += 1;
-            let read = self.flash.read(now, u64::from(page.slot.0), 1);
-            done = done.max(self.destage(page.slot, read, pool));
+            done = done.max(self.flash.read(now, u64::from(page.slot.0), 1));
+            self.destage(page.slot, pool);
             self.partition.cleaned(&page);
         }
-        done
+        self.disk.write_batch(done)
     }
 
     fn begin_measurement(&mut self) {

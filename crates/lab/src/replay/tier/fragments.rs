@@ -13,8 +13,7 @@
 
 use super::super::device::Device;
 use super::super::pool::{Order, Pool, Victim};
-use super::backlog::Backlog;
-use super::bare::WRITES_MAX;
+use super::backlog::{Backlog, WRITES_MAX};
 use super::drive::Drive;
 use super::{Fetched, Layer, Totals};
 use entresol_core::{Fragments, PageId, Population, SlotId, WritePath};

@@ -11,8 +11,7 @@
 
 use super::super::device::Device;
 use super::super::pool::{Order, Pool, Victim};
-use super::backlog::Backlog;
-use super::bare::WRITES_MAX;
+use super::backlog::{Backlog, WRITES_MAX};
 use super::{Fetched, Layer, Totals};
 use entresol_core::{Admission, CleanPage, Job, Lookup, Lsn, Mode, PageId, Partition};
 use entresol_engine::{Source, TierMetrics};

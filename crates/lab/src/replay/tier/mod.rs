@@ -12,6 +12,7 @@ mod beside;
 mod blocks;
 mod cached;
 mod chip;
+mod disk;
 mod drive;
 mod exchange;
 mod fragments;
