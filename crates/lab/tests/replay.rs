@@ -281,7 +281,8 @@ fn a_host_request_is_over_when_its_last_page_is_there() {
     assert_eq!(result.requests, requests);
     // One frame: nearly every page is a miss, and the pages of a request are asked for together.
     let (mean, lone) = (result.mean_response_us, 5500.0);
-    assert!(mean > lone && mean < 1.5 * lone, "{mean}");
+    // Some are so near the one before that they pass under the head.
+    assert!(mean > 0.9 * lone && mean < 1.5 * lone, "{mean}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Ghosts: what is remembered of pages that are not on flash, a word each. A table of sets with [`WAYS`]
-//! entries; a full set forgets its oldest entry. A page is known by 16 bits of its hash, so about one page in
-//! 8,000 is taken for another one.
+//! entries; a full set forgets its oldest entry. A page is known by 16 bits of its hash, so about one page
+//! in 8,000 is taken for another one.
 //!
 //! Invariants: in each set the entries come first, from the newest to the oldest, then the empty words. No
 //! set has two entries of one fingerprint. An empty word is 0, and a fingerprint never is.
@@ -72,9 +72,9 @@ impl<'r> Ghosts<'r> {
         self.way_of(place).map(|way| self.set(place)[way] as u16)
     }
 
-    /// Changes the note on a page to what `change` makes of it, if the page is remembered, which is the second
-    /// argument of `change`. It stays as old as it is. Without a branch: a table is often asked for pages that
-    /// it may or may not have.
+    /// Changes the note on a page to what `change` makes of it, if the page is remembered, which is the
+    /// second argument of `change`. It stays as old as it is. Without a branch: a table is often asked for
+    /// pages that it may or may not have.
     #[inline(always)]
     pub(super) fn change(&mut self, place: Place, change: impl FnOnce(u16, bool) -> u16) {
         let ways = self.ways_of(place);
@@ -97,8 +97,8 @@ impl<'r> Ghosts<'r> {
         Some(note)
     }
 
-    /// Remembers a page as the newest of its set, with a note made from the one on it so far, if there is one.
-    /// Returns the note on the other page that is forgotten for it, if there is one.
+    /// Remembers a page as the newest of its set, with a note made from the one on it so far, if there is
+    /// one. Returns the note on the other page that is forgotten for it, if there is one.
     pub(super) fn remember(&mut self, place: Place, make: impl FnOnce(Option<u16>) -> u16) -> Option<u16> {
         let known = self.way_of(place);
         let way = known.unwrap_or(WAYS as usize - 1);

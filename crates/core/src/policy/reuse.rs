@@ -54,6 +54,7 @@
 
 mod evidence;
 mod hazard;
+mod note;
 mod run;
 mod share;
 mod work;

@@ -62,8 +62,8 @@ pub trait Order {
     fn group(&self, _page: PageId) -> Option<(usize, u64)> {
         None
     }
-    /// The page to be copied to disk because others beside it were; `fits`: it is dirty and idle on flash, and
-    /// no version of it is staged.
+    /// The page to be copied to disk because others beside it were; `fits`: it is dirty and idle on flash,
+    /// and no version of it is staged.
     fn beside(&mut self, _fits: &dyn Fn(PageId) -> bool) -> Option<PageId> {
         None
     }

@@ -17,6 +17,7 @@
 //! rate that would do.
 
 use super::config::{Arrival, RunConfig};
+use super::device::DeviceSpec;
 use super::error::SimulationError;
 use super::result::{self, SampleResult, SimulationResult};
 use super::run::Replayed;
@@ -80,6 +81,8 @@ pub(super) fn config(sample: &SampledTrace, whole: &RunConfig) -> Result<RunConf
     Ok(RunConfig {
         dram_pages: scaled(whole.dram_pages, rate),
         flash_pages: if cached { scaled(whole.flash_pages, rate) } else { 0 },
+        // Places are as near each other as there are fewer pages.
+        disk_device: DeviceSpec { gap_kb: whole.disk_device.gap_kb * rate, ..whole.disk_device.clone() },
         stands_for: cached.then_some(whole.flash_pages),
         measure_from: sample.sampled(&(whole.measure_from..whole.records.end)).start,
         records,

@@ -10,13 +10,14 @@
 //!   the reads of the same device; while flash has time to spare, it shrinks.
 //! - A *share* of each group stays in the ring ([`Share`]).
 //!
-//! Invariants: no page's note is older than [`AGE_MAX`] and a half, so ages are not mistaken modulo 1,024: a
-//! hand passes over all notes, one at each fourth miss. Each class is refreshed about eight times in as many misses
-//! as there are slots, one class at a time, so no step takes long.
+//! Invariants: no page's note is older than [`AGE_MAX`](super::note::AGE_MAX) and a half, so ages are not
+//! mistaken modulo 1,024: a hand passes over all notes, one at each fourth miss. Each class is refreshed
+//! about eight times in as many misses as there are slots, one class at a time, so no step takes long.
 
 use super::super::ghost::{Ghosts, words_for};
 use super::super::{Memory, Offer};
-use super::hazard::{BUCKETS, CERTAIN, Hazard, bucket};
+use super::hazard::{CERTAIN, Hazard};
+use super::note::{CLASSES, NEW, Note, number_of};
 use super::run::Run;
 use super::share::Share;
 use super::work::{Times, Work};
@@ -32,10 +33,6 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The class of a page that was not seen before.
-const NEW: u32 = BUCKETS as u32;
-/// Classes, each for clean and for dirty pages.
-const CLASSES: u32 = 2 * (NEW + 1);
 /// Epochs in as many misses as there are slots.
 pub(super) const EPOCHS: u32 = 32;
 /// Refreshes of each class in that time.
@@ -54,83 +51,8 @@ const SHRINKS: u32 = 20;
 const TIME_TO_SPARE: u64 = 8;
 /// Groups whose mean the margin is.
 const MARGIN_OF: u64 = 16;
-/// Ages are at most so many epochs.
-const AGE_MAX: u32 = 512;
-/// The hands that limit them move on once in so many misses.
+/// The hands that limit ages move on once in so many misses.
 const HAND_MISSES: u32 = 4;
-
-const EPOCH_BITS: u32 = 10;
-const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
-const CLASS_MASK: u32 = 31;
-/// Of the note on a ghost: the page was dirty.
-const WAS_DIRTY: u16 = 1 << 15;
-
-/// A note on a page. A zeroed one is that on a new page.
-#[derive(Clone, Copy)]
-struct Note(u16);
-
-impl Note {
-    fn of(class: u32, epoch: u32, dirty: bool) -> Self {
-        let word = (NEW - class) << EPOCH_BITS | epoch & EPOCH_MASK;
-        Self(word as u16 | if dirty { WAS_DIRTY } else { 0 })
-    }
-
-    fn class(self) -> u32 {
-        NEW - (u32::from(self.0) >> EPOCH_BITS & CLASS_MASK).min(NEW)
-    }
-
-    fn is_dirty(self) -> bool {
-        self.0 & WAS_DIRTY != 0
-    }
-
-    /// Epochs since its page was fetched or evicted from DRAM.
-    fn age(self, now: u32) -> u32 {
-        now.wrapping_sub(self.0.into()) & EPOCH_MASK
-    }
-
-    /// Its page is used: counts `one` for that, and returns the note on it from now on.
-    #[inline(always)]
-    fn used(self, hazards: &mut [Hazard], dirty: bool, epoch: u32, one: u32) -> Self {
-        let (class, age) = (self.class(), self.age(epoch));
-        hazards[number_of(class, dirty)].used(age, one);
-        Self::of(mixed(class, bucket(age)), epoch, self.is_dirty())
-    }
-
-    /// With an age of at most [`AGE_MAX`].
-    fn refreshed(self, now: u32) -> Self {
-        if self.age(now) <= AGE_MAX {
-            return self;
-        }
-        Self::of(self.class(), now.wrapping_sub(AGE_MAX), self.is_dirty())
-    }
-}
-
-/// The number of the class of pages of `class` that are dirty or not.
-fn number_of(class: u32, dirty: bool) -> usize {
-    (2 * class + u32::from(dirty)) as usize
-}
-
-/// The class of a page of `class` that was used at `age`.
-fn mixed(class: u32, bucket: usize) -> u32 {
-    MIXED[class as usize][bucket].into()
-}
-
-/// See [`mixed`]. A table, as classes are not predictable.
-static MIXED: [[u8; BUCKETS]; NEW as usize + 1] = {
-    let mut mixed = [[0; BUCKETS]; NEW as usize + 1];
-    let mut class = 0;
-    while class <= NEW as usize {
-        let mut bucket = 0;
-        while bucket < BUCKETS {
-            let mean = (3 * class + bucket + 2) / 4;
-            let least = if mean < BUCKETS { mean } else { BUCKETS - 1 };
-            mixed[class][bucket] = if class == NEW as usize { bucket } else { least } as u8;
-            bucket += 1;
-        }
-        class += 1;
-    }
-    mixed
-};
 
 /// Scalars.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -414,8 +336,7 @@ impl Evidence<'_> {
     /// The page in `slot` leaves the flash. If a newer version is staged, it stays in the cache.
     pub(super) fn leave(&mut self, pages: &Pages<'_>, slot: u32) {
         let entry = pages.directory.entry(slot);
-        let Note(note) = self.note(slot);
-        let note = Note(note & !WAS_DIRTY | if entry.has(DIRTY) { WAS_DIRTY } else { 0 });
+        let note = self.note(slot).of_ghost(entry.has(DIRTY));
         if pages.directory.find(entry.page()) == Some(slot) {
             let destaged = u32::from(entry.has(DIRTY));
             self.head.work.dequeue_reads += destaged;

@@ -41,10 +41,10 @@ pub struct DeviceSpec {
     pub read_us: Option<f64>,
     /// A lone random write until it is acknowledged, microseconds; without it 1 / rate.
     pub write_us: Option<f64>,
-    /// A magnetic disk: up to 64 KiB that a request leaves out pass under the head at the sequential rate,
-    /// where that is sooner than a random request (Ruemmler, Wilkes, IEEE Computer 27(3), 1994).
+    /// A magnetic disk: up to so many 10³ bytes that a request leaves out pass under the head at the
+    /// sequential rate, sooner than it positions anew (Ruemmler, Wilkes, IEEE Computer 27(3), 1994).
     #[serde(default)]
-    pub rotates: bool,
+    pub gap_kb: f64,
     /// Currency of the price.
     #[serde(default = "dollars")]
     pub currency: String,

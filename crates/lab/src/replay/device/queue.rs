@@ -20,8 +20,6 @@ use entresol_runtime::Time;
 
 /// The size that rates of random requests are given for.
 const RATED_BYTES: f64 = 4096.0;
-/// The longest gap that a disk lets pass: a stripe of an array, and less than a track.
-const GAP_BYTES: u32 = 64 << 10;
 
 #[derive(Clone, Copy)]
 struct Cost {
@@ -38,7 +36,7 @@ struct Cost {
 }
 
 impl Cost {
-    fn new(iops: f64, mb_s: Option<f64>, lone_us: Option<f64>, rotates: bool, page_bytes: u32) -> Self {
+    fn new(iops: f64, mb_s: Option<f64>, lone_us: Option<f64>, gap_kb: f64, page_bytes: u32) -> Self {
         let bytes = f64::from(page_bytes);
         let (random, page) = match mb_s {
             Some(mb_s) => {
@@ -53,7 +51,7 @@ impl Cost {
             random_ns: random.round() as u64,
             page_ns: page.round() as u64,
             extra_ns: (lone - random).max(0.0).round() as u64,
-            gap_pages: if rotates { (GAP_BYTES / page_bytes).into() } else { 0 },
+            gap_pages: (gap_kb * 1e3 / bytes) as u64,
             end: u64::MAX,
         }
     }
@@ -161,14 +159,14 @@ impl Queue {
                 spec.random_read_iops,
                 spec.sequential_read_mb_s,
                 spec.read_us,
-                spec.rotates,
+                spec.gap_kb,
                 page_bytes,
             ),
             write: Cost::new(
                 spec.random_write_iops,
                 spec.sequential_write_mb_s,
                 spec.write_us,
-                spec.rotates,
+                spec.gap_kb,
                 page_bytes,
             ),
             free_at: 0,
@@ -225,9 +223,9 @@ mod tests {
         let catalogue = Catalogue::builtin();
         let mut device = Queue::new(catalogue.device("raid0-8").expect("there"), 4096);
         assert_eq!(device.read(Time(0), 10, 1), Time(5_500_000));
-        assert_eq!(device.read(Time(10_000_000), 40, 1), Time(15_500_000));
+        assert_eq!(device.read(Time(10_000_000), 400, 1), Time(15_500_000));
         let mut device = Queue::new(catalogue.device("raid0-8").expect("there"), 4096);
-        let last = (0..2598).map(|at| device.read(Time(0), at * 70, 1)).max().expect("some");
+        let last = (0..2598).map(|at| device.read(Time(0), at * 700, 1)).max().expect("some");
         assert!((last.0 as f64 / 1e9 - 1.005).abs() < 0.01, "2,598 reads take about a second: {last:?}");
         assert!(device.service_ns().abs_diff(1_000_000_000) < 1_000_000, "{}", device.service_ns());
     }
@@ -259,7 +257,8 @@ mod tests {
         assert_eq!(took(1001), 1.0);
         assert_eq!(took(1012), 11.0, "ten pages pass");
         assert_eq!(took(1012), random, "a turn");
-        assert_eq!(took(1030), random, "too far");
+        assert_eq!(took(1112), 100.0, "and so do 99");
+        assert_eq!(took(1600), random, "it is sooner to seek");
         let mut volume = Queue::new(catalogue.device("cloud").expect("there"), 4096);
         volume.read(Time(0), 1, 1);
         let alone = volume.service_ns();

@@ -83,11 +83,6 @@ impl<'t> Cached<'t> {
         PageId(self.ids[page as usize])
     }
 
-    fn write_to_disk(&mut self, now: Time, page: u32) -> Time {
-        self.metrics.disk_writes += 1;
-        self.disk.write(now, page)
-    }
-
     /// Offers a page to the partition; does what is to be done while there is no room.
     fn offer(&mut self, victim: Victim, dirty: bool, now: Time, pool: &mut Pool<impl Order>) -> Admitted {
         let id = self.id(victim.page);
@@ -399,7 +394,8 @@ impl<'t> Cached<'t> {
                 Admitted { work: false, now }
             }
             Route::DiskThenFlash => {
-                let now = self.write_to_disk(now, victim.page);
+                self.metrics.disk_writes += 1;
+                let now = self.disk.write(now, victim.page);
                 self.offer(victim, false, now, pool)
             }
             Route::Flash => self.offer(victim, dirty, now, pool),
@@ -464,8 +460,7 @@ impl Layer for Cached<'_> {
     fn flush(&mut self, now: Time, pool: &mut Pool<impl Order>) -> Time {
         self.partition.close_group();
         self.work(now, pool);
-        let mut done = self.disk.flush(now);
-        let mut from = SlotId(0);
+        let (mut done, mut from) = (self.disk.flush(now), SlotId(0));
         if self.is_log() {
             return done;
         }

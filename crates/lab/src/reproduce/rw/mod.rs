@@ -137,7 +137,7 @@ fn config(trace: &Trace, setting: &Setting) -> RunConfig {
         read_us: Some(setting.backend_us),
         write_us: Some(setting.backend_us),
         currency: String::new(),
-        rotates: false,
+        gap_kb: 0.0,
         price_per_gb: None,
         watts_per_gb: None,
         rated_full_writes: None,

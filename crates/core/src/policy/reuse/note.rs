@@ -1,0 +1,88 @@
+//! The note on a page: 16 bits.
+
+use super::hazard::{BUCKETS, Hazard, bucket};
+
+/// The class of a page that was not seen before.
+pub(super) const NEW: u32 = BUCKETS as u32;
+/// Classes, each for clean and for dirty pages.
+pub(super) const CLASSES: u32 = 2 * (NEW + 1);
+/// Ages are at most so many epochs.
+pub(super) const AGE_MAX: u32 = 512;
+
+const EPOCH_BITS: u32 = 10;
+const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
+const CLASS_MASK: u32 = 31;
+/// Of the note on a ghost: the page was dirty.
+const WAS_DIRTY: u16 = 1 << 15;
+
+/// A note on a page. A zeroed one is that on a new page.
+#[derive(Clone, Copy)]
+pub(super) struct Note(pub u16);
+
+impl Note {
+    pub fn of(class: u32, epoch: u32, dirty: bool) -> Self {
+        let word = (NEW - class) << EPOCH_BITS | epoch & EPOCH_MASK;
+        Self(word as u16 | if dirty { WAS_DIRTY } else { 0 })
+    }
+
+    pub fn class(self) -> u32 {
+        NEW - (u32::from(self.0) >> EPOCH_BITS & CLASS_MASK).min(NEW)
+    }
+
+    pub fn is_dirty(self) -> bool {
+        self.0 & WAS_DIRTY != 0
+    }
+
+    /// The note on the ghost of its page, which is dirty or not.
+    pub fn of_ghost(self, dirty: bool) -> Self {
+        Self(self.0 & !WAS_DIRTY | if dirty { WAS_DIRTY } else { 0 })
+    }
+
+    /// Epochs since its page was fetched or evicted from DRAM.
+    pub fn age(self, now: u32) -> u32 {
+        now.wrapping_sub(self.0.into()) & EPOCH_MASK
+    }
+
+    /// Its page is used: counts `one` for that, and returns the note on it from now on.
+    #[inline(always)]
+    pub fn used(self, hazards: &mut [Hazard], dirty: bool, epoch: u32, one: u32) -> Self {
+        let (class, age) = (self.class(), self.age(epoch));
+        hazards[number_of(class, dirty)].used(age, one);
+        Self::of(mixed(class, bucket(age)), epoch, self.is_dirty())
+    }
+
+    /// With an age of at most [`AGE_MAX`].
+    pub fn refreshed(self, now: u32) -> Self {
+        if self.age(now) <= AGE_MAX {
+            return self;
+        }
+        Self::of(self.class(), now.wrapping_sub(AGE_MAX), self.is_dirty())
+    }
+}
+
+/// The number of the class of pages of `class` that are dirty or not.
+pub(super) fn number_of(class: u32, dirty: bool) -> usize {
+    (2 * class + u32::from(dirty)) as usize
+}
+
+/// The class of a page of `class` that was used at `age`.
+fn mixed(class: u32, bucket: usize) -> u32 {
+    MIXED[class as usize][bucket].into()
+}
+
+/// See [`mixed`]. A table, as classes are not predictable.
+static MIXED: [[u8; BUCKETS]; NEW as usize + 1] = {
+    let mut mixed = [[0; BUCKETS]; NEW as usize + 1];
+    let mut class = 0;
+    while class <= NEW as usize {
+        let mut bucket = 0;
+        while bucket < BUCKETS {
+            let mean = (3 * class + bucket + 2) / 4;
+            let least = if mean < BUCKETS { mean } else { BUCKETS - 1 };
+            mixed[class][bucket] = if class == NEW as usize { bucket } else { least } as u8;
+            bucket += 1;
+        }
+        class += 1;
+    }
+    mixed
+};
