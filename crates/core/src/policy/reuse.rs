@@ -5,14 +5,16 @@
 //! class of p:                   how long it took until p was used again, on average; or new. Clean and dirty apart
 //! chance of p:                  probability that a page of its class, unused for as long as p, is used in time
 //! value of p:                   greatest rate of uses that such a page promises
-//! w:                            2 for a dirty page (its use saves a read, and perhaps a write), else 1
+//! w:                            1, and for a dirty page the share of those that come back from DRAM changed: then
+//!                               its use saves a write, too
+//! uses of p:                    its chance; if p was used before, no less than its rate of uses times the slots
 //!
 //! on fetch of p:                count a use for its class at its age; p's class takes the age up. On flash and as a ghost
 //! on eviction of p from DRAM:   p's age is counted from now
 //!                               if p is on flash: if p.fdirty: p enters (over its older version, or at the rear)
 //!                               else if the flash is full, and
 //!                                 ring:  w × chance < the greater of stays_from and the margin
-//!                                 slots: chance < threshold / 2, or w × value < that of the least of 32 pages drawn:
+//!                                 slots: uses < threshold / 2, or w × value < that of the least of 32 pages drawn:
 //!                                   p goes to disk if it is dirty, and becomes a ghost
 //!                               else p enters
 //! victim:                       slots: the page of least w × value of 32 that are drawn. If it is dirty, the dirty
@@ -55,6 +57,7 @@
 mod evidence;
 mod hazard;
 mod note;
+mod rewrites;
 mod run;
 mod share;
 mod work;
@@ -68,10 +71,10 @@ use crate::mode::Mode;
 use crate::pages::Pages;
 use crate::slot::{DIRTY, VALID};
 use crate::violation::Violation;
-use evidence::{Evidence, weighed};
+use evidence::Evidence;
 use std::ops::Range;
 
-/// In slots: pages with a chance of use below the threshold's part of so many do not enter.
+/// In slots: pages that promise fewer uses than the threshold's part of so many do not enter.
 const SLOT_PART: u32 = 2;
 /// Of so many pages of a dequeued group, at least one leaves.
 const LEAVES_ONE_OF: u32 = 8;
@@ -90,7 +93,7 @@ pub(crate) struct ReuseSlots;
 #[inline(always)]
 fn known(pages: &Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Option<Decision> {
     let entry = pages.directory.find(offer.page)?;
-    memory.given_up(entry);
+    memory.given_up(pages, entry, offer.fdirty);
     Some(Decision::enter_if(offer.fdirty))
 }
 
@@ -124,7 +127,7 @@ impl Policy for Reuse {
         if memory.is_ghost(offer.page) && crate::mutant!("ghost-taken-for-a-page") {
             return Decision::There;
         }
-        let chance = weighed(memory.chance_of_offer(offer), offer.dirty);
+        let chance = memory.weight_of_offer(offer);
         if memory.has_dequeued() && chance < memory.enters_from() {
             Decision::Bypass
         } else {
@@ -245,7 +248,7 @@ impl Policy for ReuseSlots {
         if pages.directory.counts.valid + Self::free_ahead(pages) < pages.directory.slots {
             return Decision::Enter;
         }
-        if memory.chance_of_offer(offer) < memory.threshold() / SLOT_PART {
+        if memory.uses_of_offer(offer) < memory.threshold() / SLOT_PART {
             return Decision::Bypass;
         }
         let seed = offer.page.0 ^ u64::from(memory.drawn()) << 32;

@@ -72,7 +72,7 @@ impl LogModel {
         if self.config.policy != PolicyKind::Reuse || self.newest(page).is_some() {
             return false;
         }
-        let weight = self.evidence.chance_of_offer(page, dirty) * (1 + u64::from(dirty));
+        let weight = self.evidence.weight_of_offer(page, dirty);
         let is_unlikely = self.evidence.is_unlikely(weight);
         let lags = self.released - self.front_durable > 8 * self.group();
         let may_return = lags || self.gone.values().any(|gone| *gone == page) || self.records.name(page);

@@ -1,9 +1,21 @@
 //! The naive forms of the policies with slot placement: which page is evicted first, and which may enter.
 //! Lists are vectors, searches are linear, nothing is lazy.
 
-use super::slots_model::{Decision, Facts, Order};
+use super::slots_model::{Decision, Order};
 use entresol_core::{Config, PageId, PolicyKind};
 use std::collections::BTreeMap;
+
+/// The known facts of a page that is evicted.
+pub struct Facts {
+    /// A version of it is staged or on flash.
+    pub there: bool,
+    /// The position of its newest version in staging.
+    pub staged: Option<u64>,
+    /// The newest version of it in the cache was dirty, and the page is taken.
+    pub was_dirty: bool,
+    pub dirty: bool,
+    pub fdirty: bool,
+}
 
 /// The naive form of the policy of `config`.
 pub fn order_of(config: &Config) -> Box<dyn Order> {

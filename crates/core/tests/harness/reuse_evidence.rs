@@ -95,6 +95,10 @@ pub struct Evidence {
     /// All of it, of which an eighth is forgotten whenever the threshold is adapted.
     recent: Work,
     threshold: u64,
+    /// Pages that came back from DRAM to a dirty version; how many of them had changed; their share.
+    returned: u64,
+    rewritten: u64,
+    saves: u64,
     one: u64,
     misses: u64,
     /// Ring: a group was dequeued.
@@ -125,6 +129,9 @@ impl Evidence {
             work: Work::default(),
             recent: Work::default(),
             threshold: CERTAIN / 10,
+            returned: 0,
+            rewritten: 0,
+            saves: CERTAIN,
             one,
             misses: 0,
             has_dequeued: false,
@@ -168,6 +175,9 @@ impl Evidence {
     }
 
     fn adapt(&mut self) {
+        self.saves = (self.rewritten + 32) * CERTAIN / (self.returned + 32);
+        self.returned -= self.returned / 8;
+        self.rewritten = (self.rewritten - self.rewritten / 8).min(self.returned);
         let work = std::mem::take(&mut self.work);
         let (flash, disk) = self.times(&work);
         let faded = |recent: u64, new: u64| recent - recent / 8 + new;
@@ -260,8 +270,10 @@ impl Evidence {
         self.ghosts.note(page).map_or(NEW, |(note, _)| note.class)
     }
 
-    /// A page that is in the cache is evicted from DRAM.
-    pub fn given_up(&self, note: &mut Note) {
+    /// A page that is in the cache is evicted from DRAM; `dirty`: its version in the cache is, and it counts.
+    pub fn given_up(&mut self, note: &mut Note, dirty: bool, has_changed: bool) {
+        self.returned += u64::from(dirty);
+        self.rewritten += u64::from(dirty && has_changed);
         note.epoch = self.now();
     }
 
@@ -306,22 +318,35 @@ impl Evidence {
         self.classes[2 * class + usize::from(dirty)]
     }
 
-    pub fn chance_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {
-        self.of_offer(page, dirty).chance[0]
+    /// So many uses of a page save a read each, and if it is dirty perhaps a write.
+    fn weighed(&self, uses: u64, dirty: bool) -> u64 {
+        uses * (CERTAIN + if dirty { self.saves } else { 0 }) / CERTAIN
+    }
+
+    /// Uses in as many misses as there are slots. Of a page that was used before, its rate counts.
+    pub fn uses_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {
+        let (class, of_class) = (self.class_of(page), self.of_offer(page, dirty));
+        if class == NEW { of_class.chance[0] } else { of_class.chance[0].max(32 * of_class.value[0]) }
+    }
+
+    pub fn weight_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {
+        let chance = self.of_offer(page, dirty).chance[0];
+        self.weighed(chance, dirty)
     }
 
     pub fn value_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {
-        self.of_offer(page, dirty).value[0] * (1 + u64::from(dirty))
+        let value = self.of_offer(page, dirty).value[0];
+        self.weighed(value, dirty)
     }
 
-    /// The chance of a page that is in the cache, a dirty one's twice.
+    /// The weighed chance of a page that is in the cache.
     pub fn weight(&self, note: Note, dirty: bool) -> u64 {
         let class = &self.classes[2 * note.class + usize::from(dirty)];
-        class.chance[bucket(self.now() - note.epoch)] * (1 + u64::from(dirty))
+        self.weighed(class.chance[bucket(self.now() - note.epoch)], dirty)
     }
 
     pub fn value(&self, note: Note, dirty: bool) -> u64 {
         let class = &self.classes[2 * note.class + usize::from(dirty)];
-        class.value[bucket(self.now() - note.epoch)] * (1 + u64::from(dirty))
+        self.weighed(class.value[bucket(self.now() - note.epoch)], dirty)
     }
 }

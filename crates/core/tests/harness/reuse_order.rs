@@ -67,7 +67,7 @@ impl Order for ReuseOrder {
                 Some(position) => self.staged.get_mut(&position).expect("it is staged"),
                 None => self.resident.get_mut(&page).expect("it is resident"),
             };
-            self.evidence.given_up(note);
+            self.evidence.given_up(note, facts.was_dirty, facts.fdirty);
             return if facts.fdirty { Decision::Enter } else { Decision::There };
         }
         if self.shown.len() as u64 + self.ahead(self.slots) < self.slots {
@@ -75,7 +75,7 @@ impl Order for ReuseOrder {
         }
         let value = self.evidence.value_of_offer(page, facts.dirty);
         let least = self.least(page.0 ^ self.drawn << 32);
-        let is_unlikely = self.evidence.chance_of_offer(page, facts.dirty) < self.evidence.least() / 2;
+        let is_unlikely = self.evidence.uses_of_offer(page, facts.dirty) < self.evidence.least() / 2;
         let is_least = least.is_some_and(|(least, _)| value < least);
         if is_unlikely || is_least { Decision::Bypass } else { Decision::Enter }
     }

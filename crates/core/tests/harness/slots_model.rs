@@ -1,22 +1,13 @@
 //! The naive model of slot placement: maps and vectors. An [`Order`] decides evictions and admissions.
 
 use super::Model;
+pub use super::orders::Facts;
 use super::orders::order_of;
 use entresol_core::{
     Admission, CleanPage, Cleaning, Config, DequeuePage, Flush, Forget, Forgotten, Generation, Job, Lookup,
     Occupancy, PageId, PolicyKind, Position, SlotId, Taken, WritePage,
 };
 use std::collections::BTreeMap;
-
-/// The known facts of a page that is evicted.
-pub struct Facts {
-    /// A version of it is staged or on flash.
-    pub there: bool,
-    /// The position of its newest version in staging.
-    pub staged: Option<u64>,
-    pub dirty: bool,
-    pub fdirty: bool,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
@@ -362,7 +353,9 @@ impl Model for SlotsModel {
     }
 
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission) {
-        let facts = Facts { there: self.is_there(page), staged: self.newest_staged(page), dirty, fdirty };
+        let there = self.is_there(page);
+        let was_dirty = self.is_dirty(page) && got != Admission::Full;
+        let facts = Facts { there, staged: self.newest_staged(page), was_dirty, dirty, fdirty };
         self.order.show(&self.resident);
         match self.order.admits(page, &facts) {
             Decision::There => assert_eq!(got, Admission::AlreadyThere),

@@ -1,9 +1,7 @@
 //! What `reuse` knows of each page, and learns from all of them.
 //!
 //! - Time is counted in misses of DRAM. Its unit, an *epoch*, is a 32nd of as many misses as there are slots.
-//! - A *note* on a page, 16 bits: the epoch in which it was last fetched or evicted from DRAM, modulo 1,024;
-//!   its class; in a ghost, whether it was dirty.
-//! - The class is a running mean of the age buckets at which the page was used, or [`NEW`].
+//! - Of each page there is a [`Note`], in which its class is, and of each class a [`Hazard`].
 //!
 //! - A *threshold* is the least weight of pages that are written. Work is counted and multiplied by what it
 //!   costs: while flash takes longer than disk, the threshold grows, since then each write takes time from
@@ -18,6 +16,7 @@ use super::super::ghost::{Ghosts, words_for};
 use super::super::{Memory, Offer};
 use super::hazard::{CERTAIN, Hazard};
 use super::note::{CLASSES, NEW, Note, number_of};
+use super::rewrites::Rewrites;
 use super::run::Run;
 use super::share::Share;
 use super::work::{Times, Work};
@@ -92,6 +91,8 @@ struct Head {
     threshold_of_owner: u32,
     /// Slots.
     slots: u32,
+    /// What the use of a dirty page saves.
+    rewrites: Rewrites,
     /// Times of a page.
     times: Times,
     /// Work since the threshold was adapted, and all of it, fading.
@@ -128,6 +129,7 @@ impl<'r> Memory<'r> for Evidence<'r> {
         head.epoch_misses = (sizes.slots / EPOCHS).max(1);
         head.refresh_misses = (sizes.slots / REFRESHES / CLASSES).max(1);
         head.slots = sizes.slots;
+        head.rewrites = Rewrites::NONE;
         (head.threshold, head.stays_from, head.share) =
             (THRESHOLD_MIN, THRESHOLD_MIN, Share::OF_UNKNOWN_COSTS);
         // Counts fade, so that they stay below eight for each slot.
@@ -213,9 +215,10 @@ impl Evidence<'_> {
         self.head.share.observe(load);
     }
 
-    /// Adapts the threshold to the work since the last time.
+    /// Adapts the threshold, and what dirty pages are worth, to what was done since the last time.
     fn adapt(&mut self) {
         let head = &mut *self.head;
+        head.rewrites.refresh();
         let work = std::mem::replace(&mut head.work, Work::NONE);
         head.recent.fade(WORK_FADES);
         head.recent.add(&work);
@@ -297,7 +300,11 @@ impl Evidence<'_> {
     }
 
     /// The page of `entry` is evicted from DRAM, which has served its uses up to now.
-    pub(super) fn given_up(&mut self, entry: u32) {
+    pub(super) fn given_up(&mut self, pages: &Pages<'_>, entry: u32, has_changed: bool) {
+        // One that has changed is counted when it is staged: it may be offered several times before.
+        if pages.directory.entry(entry).has(DIRTY) && !has_changed {
+            self.head.rewrites.returned(false);
+        }
         let note = self.note(entry);
         self.notes[entry as usize] = Note::of(note.class(), self.head.epoch, false).0;
     }
@@ -307,7 +314,12 @@ impl Evidence<'_> {
     pub(super) fn staged(&mut self, pages: &Pages<'_>, entry: u32) {
         self.head.work.flash_writes += 1;
         self.notes[entry as usize] = match pages.directory.find_older(entry) {
-            Some(older) => self.notes[older as usize],
+            Some(older) => {
+                if pages.directory.entry(older).has(DIRTY) {
+                    self.head.rewrites.returned(true);
+                }
+                self.notes[older as usize]
+            }
             None => {
                 let place = self.ghosts.place_of(pages.directory.entry(entry).page());
                 let class = self.ghosts.take(place).map_or(NEW, |note| Note(note).class());
@@ -361,21 +373,34 @@ impl Evidence<'_> {
         self.ghosts.note(self.ghosts.place_of(page)).is_some()
     }
 
-    /// What is known of a page that is offered and not in the cache.
-    fn of_offer(&self, offer: &Offer) -> &Hazard {
+    /// The class of a page that is offered and not in the cache.
+    fn class_of_offer(&self, offer: &Offer) -> u32 {
         let note = self.ghosts.note(self.ghosts.place_of(offer.page));
-        let class = note.map_or(NEW, |note| Note(note).class());
-        &self.hazards[number_of(class, offer.dirty)]
+        note.map_or(NEW, |note| Note(note).class())
     }
 
-    /// The probability that a page that is offered will be used within the horizon.
-    pub(super) fn chance_of_offer(&self, offer: &Offer) -> u32 {
-        self.of_offer(offer).chance(0)
+    /// What is known of such a page.
+    fn of_offer(&self, offer: &Offer) -> &Hazard {
+        &self.hazards[number_of(self.class_of_offer(offer), offer.dirty)]
     }
 
-    /// The worth of a page that is offered: its rate of uses, a dirty one's twice.
+    /// Uses that a page that is offered promises within the horizon: for one that was used before its rate
+    /// counts, as it may stay for longer. In a loop longer than the horizon no use comes in time, but many
+    /// come later.
+    pub(super) fn uses_of_offer(&self, offer: &Offer) -> u32 {
+        let hazard = self.of_offer(offer);
+        let by_rate = if self.class_of_offer(offer) == NEW { 0 } else { hazard.value(0) * EPOCHS };
+        hazard.chance(0).max(by_rate)
+    }
+
+    /// The probability that a page that is offered will be used within the horizon, weighed.
+    pub(super) fn weight_of_offer(&self, offer: &Offer) -> u32 {
+        self.head.rewrites.weighed(self.of_offer(offer).chance(0), offer.dirty)
+    }
+
+    /// The worth of a page that is offered: its rate of uses, weighed.
     pub(super) fn value_of_offer(&self, offer: &Offer) -> u32 {
-        weighed(self.of_offer(offer).value(0), offer.dirty)
+        self.head.rewrites.weighed(self.of_offer(offer).value(0), offer.dirty)
     }
 
     /// What is known of the page in `slot`: its class, its age, and whether it is dirty.
@@ -384,16 +409,16 @@ impl Evidence<'_> {
         (&self.hazards[number_of(note.class(), dirty)], note.age(self.head.epoch), dirty)
     }
 
-    /// The probability that the page in `slot` will be used within the horizon, a dirty one's twice.
+    /// The probability that the page in `slot` will be used within the horizon, weighed.
     pub(super) fn weight(&self, pages: &Pages<'_>, slot: u32) -> u32 {
         let (hazard, age, dirty) = self.of_slot(pages, slot);
-        weighed(hazard.chance(age), dirty)
+        self.head.rewrites.weighed(hazard.chance(age), dirty)
     }
 
-    /// The worth of the page in `slot`: its rate of uses, a dirty one's twice.
+    /// The worth of the page in `slot`: its rate of uses, weighed.
     pub(super) fn value(&self, pages: &Pages<'_>, slot: u32) -> u32 {
         let (hazard, age, dirty) = self.of_slot(pages, slot);
-        weighed(hazard.value(age), dirty)
+        self.head.rewrites.weighed(hazard.value(age), dirty)
     }
 
     /// Victims drawn so far.
@@ -423,12 +448,8 @@ impl Evidence<'_> {
         same(|| "a possible threshold of staying", true, possible.contains(&stays_from))?;
         let possible = THRESHOLD_MIN..=THRESHOLD_MAX;
         same(|| "a possible threshold", true, possible.contains(&threshold))?;
+        self.head.rewrites.check()?;
         self.head.share.check(self.head.slots)?;
         self.ghosts.check()
     }
-}
-
-/// A use of a dirty page saves a read and perhaps a write of the disk.
-pub(super) fn weighed(chance: u32, dirty: bool) -> u32 {
-    if dirty { chance.saturating_mul(2) } else { chance }
 }

@@ -1,4 +1,6 @@
-//! The note on a page: 16 bits.
+//! A note on a page, 16 bits: the epoch in which it was last fetched or evicted from DRAM, modulo 1,024; its
+//! class; in a ghost, whether it was dirty. The class is a running mean of the age buckets at which the page
+//! was used, or [`NEW`].
 
 use super::hazard::{BUCKETS, Hazard, bucket};
 
@@ -33,11 +35,6 @@ impl Note {
         self.0 & WAS_DIRTY != 0
     }
 
-    /// The note on the ghost of its page, which is dirty or not.
-    pub fn of_ghost(self, dirty: bool) -> Self {
-        Self(self.0 & !WAS_DIRTY | if dirty { WAS_DIRTY } else { 0 })
-    }
-
     /// Epochs since its page was fetched or evicted from DRAM.
     pub fn age(self, now: u32) -> u32 {
         now.wrapping_sub(self.0.into()) & EPOCH_MASK
@@ -49,6 +46,11 @@ impl Note {
         let (class, age) = (self.class(), self.age(epoch));
         hazards[number_of(class, dirty)].used(age, one);
         Self::of(mixed(class, bucket(age)), epoch, self.is_dirty())
+    }
+
+    /// The same, on a ghost.
+    pub fn of_ghost(self, dirty: bool) -> Self {
+        Self(self.0 & !WAS_DIRTY | if dirty { WAS_DIRTY } else { 0 })
     }
 
     /// With an age of at most [`AGE_MAX`].
