@@ -14,7 +14,7 @@
 //!                               if p is on flash: if p.fdirty: p enters (over its older version, or at the rear)
 //!                               else if the flash is full, and
 //!                                 ring:  w × chance < the greater of stays_from and the margin
-//!                                 slots: uses < threshold / 2, or w × value < that of the least of 32 pages drawn:
+//!                                 slots: uses < threshold / 2, or w × value < 3/2 of the least of 32 pages drawn:
 //!                                   p goes to disk if it is dirty, and becomes a ghost
 //!                               else p enters
 //! victim:                       slots: the page of least w × value of 32 that are drawn. If it is dirty, the dirty
@@ -76,6 +76,9 @@ use std::ops::Range;
 
 /// In slots: pages that promise fewer uses than the threshold's part of so many do not enter.
 const SLOT_PART: u32 = 2;
+/// In slots a page enters if it is worth so many parts for so many of the victim: both are estimates, and to
+/// exchange them costs a write.
+const WORTH: (u32, u32) = (3, 2);
 /// Of so many pages of a dequeued group, at least one leaves.
 const LEAVES_ONE_OF: u32 = 8;
 /// Runs of slots among which a victim is chosen, and the length of a run: neighbours share cache lines.
@@ -253,7 +256,8 @@ impl Policy for ReuseSlots {
         }
         let seed = offer.page.0 ^ u64::from(memory.drawn()) << 32;
         let least = least_of_some(pages, memory, seed);
-        let is_least = least.is_some_and(|(value, _)| memory.value_of_offer(offer) < value);
+        let is_least =
+            least.is_some_and(|(value, _)| memory.value_of_offer(offer) / WORTH.0 * WORTH.1 < value);
         if is_least { Decision::Bypass } else { Decision::Enter }
     }
 
