@@ -221,8 +221,7 @@ impl Model for LogModel {
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission) {
         let newest = self.newest(page);
         if let Some(version) = newest.and_then(|newest| self.versions.get_mut(&newest)) {
-            let counts = version.dirty && got != Admission::Full;
-            self.evidence.given_up(&mut version.note, counts, fdirty);
+            self.evidence.given_up(&mut version.note, version.dirty && got != Admission::Full, fdirty);
         }
         let enqueue = fdirty || newest.is_none();
         if self.is_kept_out(page, dirty, fdirty) {

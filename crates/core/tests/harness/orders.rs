@@ -1,7 +1,7 @@
 //! The naive forms of the policies with slot placement: which page is evicted first, and which may enter.
 //! Lists are vectors, searches are linear, nothing is lazy.
 
-use super::slots_model::{Decision, Order};
+use super::slots_model::Order;
 use entresol_core::{Config, PageId, PolicyKind};
 use std::collections::BTreeMap;
 
@@ -15,6 +15,14 @@ pub struct Facts {
     pub was_dirty: bool,
     pub dirty: bool,
     pub fdirty: bool,
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    Enter,
+    There,
+    Bypass,
 }
 
 /// The naive form of the policy of `config`.

@@ -1,20 +1,13 @@
 //! The naive model of slot placement: maps and vectors. An [`Order`] decides evictions and admissions.
 
 use super::Model;
-pub use super::orders::Facts;
 use super::orders::order_of;
+pub use super::orders::{Decision, Facts};
 use entresol_core::{
     Admission, CleanPage, Cleaning, Config, DequeuePage, Flush, Forget, Forgotten, Generation, Job, Lookup,
     Occupancy, PageId, PolicyKind, Position, SlotId, Taken, WritePage,
 };
 use std::collections::BTreeMap;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Decision {
-    Enter,
-    There,
-    Bypass,
-}
 
 /// A policy, naively.
 pub trait Order {
@@ -232,9 +225,8 @@ impl SlotsModel {
     }
 
     fn next_to_clean(&mut self) -> Option<PageId> {
-        let (resident, staged) = (&self.resident, &self.staged);
-        let is_staged = |page: PageId| staged.values().any(|s| s.page == page);
-        let fits = |page| resident.get(&page).is_some_and(|r| r.dirty && !r.busy) && !is_staged(page);
+        let is_staged = |page| self.staged.values().any(|s| s.page == page);
+        let fits = |page| self.resident.get(&page).is_some_and(|r| r.dirty && !r.busy) && !is_staged(page);
         if let Some(page) = self.order.beside(&fits) {
             return Some(page);
         }
