@@ -116,7 +116,8 @@ fn a_damaged_dirty_page_is_an_error_that_names_it_and_stops_the_tier_before_it_i
             }
             let failure = (0..500u64).find_map(|round| {
                 let page = PageId(20 + round % (PAGES - 20));
-                if policy.populates() {
+                // What is never used does not displace what is never used.
+                if policy.populates() || policy.learns_from_misses() {
                     let mut read = vec![0; PAGE];
                     let _ = tier.fetch(page, &mut read);
                     entresol_runtime::sleep(std::time::Duration::from_micros(10));

@@ -74,8 +74,6 @@ use crate::violation::Violation;
 use evidence::Evidence;
 use std::ops::Range;
 
-/// In slots: pages that promise fewer uses than the threshold's part of so many do not enter.
-const SLOT_PART: u32 = 2;
 /// In slots a page enters if it is worth so many parts for so many of the victim: both are estimates, and to
 /// exchange them costs a write.
 const WORTH: (u32, u32) = (3, 2);
@@ -251,7 +249,7 @@ impl Policy for ReuseSlots {
         if pages.directory.counts.valid + Self::free_ahead(pages) < pages.directory.slots {
             return Decision::Enter;
         }
-        if memory.uses_of_offer(offer) < memory.threshold() / SLOT_PART {
+        if memory.is_unlikely(offer) {
             return Decision::Bypass;
         }
         let seed = offer.page.0 ^ u64::from(memory.drawn()) << 32;

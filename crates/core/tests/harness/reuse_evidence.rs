@@ -323,10 +323,13 @@ impl Evidence {
         uses * (CERTAIN + if dirty { self.saves } else { 0 }) / CERTAIN
     }
 
-    /// Uses in as many misses as there are slots. Of a page that was used before, its rate counts.
-    pub fn uses_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {
+    /// Slots: the uses that a page promises are too few. Of one that was used before, its rate counts.
+    pub fn promises_little(&mut self, page: PageId, dirty: bool) -> bool {
         let (class, of_class) = (self.class_of(page), self.of_offer(page, dirty));
-        if class == NEW { of_class.chance[0] } else { of_class.chance[0].max(32 * of_class.value[0]) }
+        let chance = of_class.chance[0];
+        let uses = if class == NEW { chance } else { chance.max(32 * of_class.value[0]) };
+        let wanted = u64::from(self.costs.write_worth_permille) * CERTAIN / 1000;
+        uses < self.threshold / 2 || chance < wanted / 2
     }
 
     pub fn weight_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {

@@ -75,7 +75,7 @@ impl Order for ReuseOrder {
         }
         let value = self.evidence.value_of_offer(page, facts.dirty);
         let least = self.least(page.0 ^ self.drawn << 32);
-        let is_unlikely = self.evidence.uses_of_offer(page, facts.dirty) < self.evidence.least() / 2;
+        let is_unlikely = self.evidence.promises_little(page, facts.dirty);
         let is_least = least.is_some_and(|(least, _)| value / 3 * 2 < least);
         if is_unlikely || is_least { Decision::Bypass } else { Decision::Enter }
     }

@@ -48,6 +48,8 @@ const THRESHOLD_MAX: u32 = CERTAIN * 6 / 10;
 const GROWS: u32 = 10;
 const SHRINKS: u32 = 20;
 const TIME_TO_SPARE: u64 = 8;
+/// In slots: pages that promise fewer uses than a threshold's part of so many do not enter.
+const SLOT_PART: u32 = 2;
 /// Groups whose mean the margin is.
 const MARGIN_OF: u64 = 16;
 /// The hands that limit ages move on once in so many misses.
@@ -231,11 +233,6 @@ impl Evidence<'_> {
         head.stays_from = head.stays_from.max(head.threshold);
     }
 
-    /// The least weight of pages that are written to flash.
-    pub(super) fn threshold(&self) -> u32 {
-        self.head.threshold.max(self.head.threshold_of_owner)
-    }
-
     /// The group in `slots` of the ring is about to be dequeued; at most so many of its pages stay.
     pub(super) fn dequeue(&mut self, pages: &Pages<'_>, slots: Range<u32>, most: u32) {
         let group_pages = slots.len() as u32;
@@ -384,13 +381,14 @@ impl Evidence<'_> {
         &self.hazards[number_of(self.class_of_offer(offer), offer.dirty)]
     }
 
-    /// Uses that a page that is offered promises within the horizon: for one that was used before its rate
-    /// counts, as it may stay for longer. In a loop longer than the horizon no use comes in time, but many
-    /// come later.
-    pub(super) fn uses_of_offer(&self, offer: &Offer) -> u32 {
-        let hazard = self.of_offer(offer);
+    /// In slots: whether a page that is offered promises too few uses within the horizon. For one that was
+    /// used before its rate counts, as it may stay for longer: in a loop longer than the horizon no use comes
+    /// in time, but many come later. A worth that the owner asks for is one of uses in time.
+    pub(super) fn is_unlikely(&self, offer: &Offer) -> bool {
+        let (head, hazard) = (&self.head, self.of_offer(offer));
         let by_rate = if self.class_of_offer(offer) == NEW { 0 } else { hazard.value(0) * EPOCHS };
-        hazard.chance(0).max(by_rate)
+        let chance = hazard.chance(0);
+        chance.max(by_rate) < head.threshold / SLOT_PART || chance < head.threshold_of_owner / SLOT_PART
     }
 
     /// The probability that a page that is offered will be used within the horizon, weighed.
