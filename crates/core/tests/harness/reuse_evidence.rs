@@ -119,8 +119,8 @@ impl Evidence {
     pub fn new(config: &Config) -> Self {
         // Small caches only.
         let one = 256;
-        let half = [one / 2; BUCKETS];
-        let mut class = Class { uses: half, lost: half, chance: [0; BUCKETS], value: [0; BUCKETS] };
+        let (uses, lost) = ([one / 8; BUCKETS], [one / 2; BUCKETS]);
+        let mut class = Class { uses, lost, chance: [0; BUCKETS], value: [0; BUCKETS] };
         class.refresh(one, 32);
         Self {
             slots: config.slots.into(),

@@ -64,9 +64,10 @@ pub(super) struct Hazard {
 }
 
 impl Hazard {
-    /// Begins with half a use and half a loss at every age; `one`: the count of one use.
+    /// Begins with an eighth of a use and half a loss at every age; `one`: the count of one use. While
+    /// nothing is known, exchanging pages would cost writes, and gain nothing.
     pub(super) fn begin(&mut self, one: u32) {
-        self.uses.fill(one / 2);
+        self.uses.fill(one / 8);
         self.lost.fill(one / 2);
     }
 
