@@ -190,6 +190,18 @@ pub(super) fn process(server: &Server<'_>, title: &str) -> Result<Option<String>
     Ok(found.and_then(|line| line.split_whitespace().next()).map(str::to_owned))
 }
 
+/// As [`process`]; waits until there is one, since the server may be beginning anew.
+pub(super) fn awaited_process(server: &Server<'_>, title: &str) -> Result<String> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        match process(server, title)? {
+            Some(pid) => return Ok(pid),
+            None if Instant::now() > until => bail!("there is no {title}"),
+            None => thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
 pub(super) fn wait_until_it_runs(server: &Server<'_>, start: bool) -> Result<()> {
     let until = Instant::now() + Duration::from_secs(60);
     loop {

@@ -44,8 +44,7 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     // Its worker, and its startup process, during the replay.
     for victim in [ENTRESOL.worker, "startup recovering"] {
         thread::sleep(Duration::from_secs(1));
-        let pid =
-            kill::process(&standby, victim)?.with_context(|| format!("standby: there is no {victim}"))?;
+        let pid = kill::awaited_process(&standby, victim).context("standby")?;
         output(Command::new("kill").args(["-9", &pid]))?;
         kill::wait_until_it_runs(&standby, true)?;
     }
