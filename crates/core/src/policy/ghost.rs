@@ -72,9 +72,9 @@ impl<'r> Ghosts<'r> {
         self.way_of(place).map(|way| self.set(place)[way] as u16)
     }
 
-    /// Changes the note on a page to what `change` makes of it, if the page is remembered, which is the
-    /// second argument of `change`. It stays as old as it is. Without a branch: a table is often asked for
-    /// pages that it may or may not have.
+    /// Replaces the note on a page by the answer of `change`, if the page is remembered. `change` gets a note
+    /// and whether it is the page's; if not, its answer is dropped. The page stays as old as it is. There is
+    /// no branch, since one that depends on the page would often be mispredicted.
     #[inline(always)]
     pub(super) fn change(&mut self, place: Place, change: impl FnOnce(u16, bool) -> u16) {
         let ways = self.ways_of(place);

@@ -74,8 +74,8 @@ use crate::violation::Violation;
 use evidence::Evidence;
 use std::ops::Range;
 
-/// In slots a page enters if it is worth so many parts for so many of the victim: both are estimates, and to
-/// exchange them costs a write.
+/// In slots a page enters only if it is worth at least this fraction of the victim's worth: both are
+/// estimates, and an exchange costs a write.
 const WORTH: (u32, u32) = (3, 2);
 /// Of so many pages of a dequeued group, at least one leaves.
 const LEAVES_ONE_OF: u32 = 8;

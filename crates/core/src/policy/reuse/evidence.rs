@@ -385,8 +385,9 @@ impl Evidence<'_> {
     /// used before its rate counts, as it may stay for longer: in a loop longer than the horizon no use comes
     /// in time, but many come later. A worth that the owner asks for is one of uses in time.
     pub(super) fn is_unlikely(&self, offer: &Offer) -> bool {
-        let (head, hazard) = (&self.head, self.of_offer(offer));
-        let by_rate = if self.class_of_offer(offer) == NEW { 0 } else { hazard.value(0) * EPOCHS };
+        let (head, class) = (&self.head, self.class_of_offer(offer));
+        let hazard = &self.hazards[number_of(class, offer.dirty)];
+        let by_rate = if class == NEW { 0 } else { hazard.value(0) * EPOCHS };
         let chance = hazard.chance(0);
         chance.max(by_rate) < head.threshold / SLOT_PART || chance < head.threshold_of_owner / SLOT_PART
     }
