@@ -22,6 +22,7 @@
 //!                               long as they are worth no more
 //!                               ring:  the front group; pages with w × chance >= stays_from are enqueued
 //!                                      again, at most seven eighths of a group, of the greatest w × chance
+//!                               (in the first epoch the w × chance of new pages is none)
 //! ring, after each group:       margin takes a sixteenth of the greatest w × chance of those that leave;
 //!                               stays_from grows by a 32nd if more than `share` of 64 stayed, else shrinks by
 //!                               one, between the threshold and 1

@@ -344,6 +344,9 @@ impl Evidence {
 
     /// The weighed chance of a page that is in the cache.
     pub fn weight(&self, note: Note, dirty: bool) -> u64 {
+        if self.now() == 0 && note.class == NEW {
+            return 0;
+        }
         let class = &self.classes[2 * note.class + usize::from(dirty)];
         self.weighed(class.chance[bucket(self.now() - note.epoch)], dirty)
     }

@@ -408,8 +408,13 @@ impl Evidence<'_> {
         (&self.hazards[number_of(note.class(), dirty)], note.age(self.head.epoch), dirty)
     }
 
-    /// The probability that the page in `slot` will be used within the horizon, weighed.
+    /// The probability that the page in `slot` will be used within the horizon, weighed. After a restart the
+    /// ring is full of pages of which nothing is known. To keep them would only cost writes, so that of new
+    /// ones is none in the first epoch.
     pub(super) fn weight(&self, pages: &Pages<'_>, slot: u32) -> u32 {
+        if self.head.epoch == 0 && self.note(slot).class() == NEW {
+            return 0;
+        }
         let (hazard, age, dirty) = self.of_slot(pages, slot);
         self.head.rewrites.weighed(hazard.chance(age), dirty)
     }
