@@ -14,15 +14,17 @@
 //!                               if p is on flash: if p.fdirty: p enters (over its older version, or at the rear)
 //!                               else if the flash is full, and
 //!                                 ring:  w × chance < the greater of stays_from and the margin
-//!                                 slots: uses < threshold / 2, or w × value < 3/2 of the least of 32 pages drawn:
+//!                                 slots: uses < threshold / 2, or w × value < 3/2 of the margin:
 //!                                   p goes to disk if it is dirty, and becomes a ghost
 //!                               else p enters
 //! victim:                       slots: the page of least w × value of 32 that are drawn. If it is dirty, the dirty
-//!                               pages beside it on disk are copied there, too, up to 15 on either side, as
-//!                               long as they are worth no more
+//!                               pages beside it on disk are copied there, too, up to 63 on either side, as
+//!                               long as they are worth no more than it, or less than pages that enter
 //!                               ring:  the front group; pages with w × chance >= stays_from are enqueued
-//!                                      again, at most seven eighths of a group, of the greatest w × chance
-//!                               (in the first epoch the w × chance of new pages is none)
+//!                                      again, at most seven eighths of a group, of the greatest w × chance,
+//!                                      which is none for new pages in the first epoch
+//! slots, at each victim, and    margin takes a sixteenth of the least w × value drawn
+//!   at one in 8 pages kept out:
 //! ring, after each group:       margin takes a sixteenth of the greatest w × chance of those that leave;
 //!                               stays_from grows by a 32nd if more than `share` of 64 stayed, else shrinks by
 //!                               one, between the threshold and 1
@@ -42,8 +44,10 @@
 //!
 //! "In time" is as many misses as there are slots. A ring that keeps the share s of each group writes
 //! 1 / (1 - s) pages for each one that enters, so `stays_from` limits that share. The margin keeps out pages
-//! that would displace better ones: the front of the ring gives no choice of victims. Pages that were
-//! rejected are watched as ghosts, so nothing has to be tried out to learn from it.
+//! that would displace better ones: the front of the ring gives no choice of victims. In slots it is a mean,
+//! and not the victim at hand, so that neighbours of one stream are decided alike: a stream of which some
+//! pages are on flash costs a disk as many positionings as it has gaps. Pages that were rejected are watched
+//! as ghosts, so nothing has to be tried out to learn from it.
 //!
 //! Its ideas are those of LRU-2 (a ghost's history: O'Neil et al., SIGMOD 1993), LRFU (recency and frequency
 //! as one fading mean: Lee et al., 2001), S3-FIFO (quick demotion of new pages: Yang et al., SOSP 2023), and
@@ -75,9 +79,6 @@ use crate::violation::Violation;
 use evidence::Evidence;
 use std::ops::Range;
 
-/// In slots a page enters only if it is worth at least this fraction of the victim's worth: both are
-/// estimates, and an exchange costs a write.
-const WORTH: (u32, u32) = (3, 2);
 /// Of so many pages of a dequeued group, at least one leaves.
 const LEAVES_ONE_OF: u32 = 8;
 /// Runs of slots among which a victim is chosen, and the length of a run: neighbours share cache lines.
@@ -85,6 +86,9 @@ const RUNS: u64 = 4;
 const RUN_SLOTS: u32 = 8;
 /// Runs that are drawn if no slot of the first ones is idle.
 const RUNS_MAX: u64 = 32;
+/// While pages are kept out no victims are needed, so some are drawn only to see what they are worth: one for
+/// so many pages.
+const KEPT_OUT: u32 = 8;
 
 /// In the ring.
 pub(crate) struct Reuse;
@@ -197,15 +201,15 @@ impl Policy for Reuse {
     }
 }
 
-/// The idle slot of least value among those that `seed` draws, with its value.
-fn least_of_some(pages: &Pages<'_>, memory: &Evidence<'_>, seed: u64) -> Option<(u32, u32)> {
+/// The idle slot of least value among those of the `nth` draw, with its value, which counts for the margin.
+fn draw(pages: &Pages<'_>, memory: &mut Evidence<'_>, nth: u32) -> Option<(u32, u32)> {
     let slots = pages.directory.slots;
     let mut least: Option<(u32, u32)> = None;
     for run in 0..RUNS_MAX {
         if run >= RUNS && least.is_some() {
             break;
         }
-        let draw = (seed << 5 | run).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let draw = (u64::from(nth) << 5 | run).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mut slot = bucket_of(draw ^ draw >> 31, slots as usize) as u32;
         for _ in 0..RUN_SLOTS {
             if pages.directory.is_idle(slot) && pages.directory.entry(slot).has(VALID) {
@@ -216,6 +220,9 @@ fn least_of_some(pages: &Pages<'_>, memory: &Evidence<'_>, seed: u64) -> Option<
             }
             slot = if slot + 1 == slots { 0 } else { slot + 1 };
         }
+    }
+    if let Some((value, _)) = least {
+        memory.victim_is_worth(value);
     }
     least
 }
@@ -250,22 +257,23 @@ impl Policy for ReuseSlots {
         if pages.directory.counts.valid + Self::free_ahead(pages) < pages.directory.slots {
             return Decision::Enter;
         }
-        if memory.is_unlikely(offer) {
-            return Decision::Bypass;
+        if memory.is_unlikely(offer) || memory.is_worth_little(memory.value_of_offer(offer)) {
+            Decision::Bypass
+        } else {
+            Decision::Enter
         }
-        let seed = offer.page.0 ^ u64::from(memory.drawn()) << 32;
-        let least = least_of_some(pages, memory, seed);
-        let is_least =
-            least.is_some_and(|(value, _)| memory.value_of_offer(offer) / WORTH.0 * WORTH.1 < value);
-        if is_least { Decision::Bypass } else { Decision::Enter }
     }
 
     fn set_costs(memory: &mut Evidence<'_>, costs: &Costs) {
         memory.set_costs(costs, costs.flash_write_ns, costs.flash_read_ns);
     }
 
-    fn on_bypass(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {
+    fn on_bypass(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {
         memory.keep_out(offer);
+        let nth = memory.next_draw();
+        if nth.is_multiple_of(KEPT_OUT) {
+            draw(pages, memory, nth);
+        }
     }
 
     fn on_stage(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
@@ -289,8 +297,8 @@ impl Policy for ReuseSlots {
     }
 
     fn victim(pages: &mut Pages<'_>, memory: &mut Evidence<'_>) -> Option<u32> {
-        let (value, slot) = least_of_some(pages, memory, memory.drawn().into())?;
-        memory.draw();
+        let nth = memory.next_draw();
+        let (value, slot) = draw(pages, memory, nth)?;
         let entry = pages.directory.entry(slot);
         if entry.has(DIRTY) {
             memory.run().begin(entry.page(), value);
@@ -298,16 +306,18 @@ impl Policy for ReuseSlots {
         Some(slot)
     }
 
-    /// Pages beside a dirty victim on disk, as long as they are dirty, idle, and worth no more than it.
+    /// Pages beside a dirty victim on disk, as long as they are dirty, idle, and worth no more than it, or
+    /// less than pages that enter.
     fn clean(pages: &mut Pages<'_>, memory: &mut Evidence<'_>) -> Option<u32> {
         let directory = &pages.directory;
         while let Some(page) = memory.run().next() {
             let slot = directory.find(page).filter(|entry| *entry < directory.slots);
             let most = memory.run().value;
+            let leaves_soon = |value| value <= most || memory.is_worth_little(value);
             let follows = |slot: &u32| {
                 directory.entry(*slot).has(DIRTY)
                     && directory.is_idle(*slot)
-                    && memory.value(pages, *slot) <= most
+                    && leaves_soon(memory.value(pages, *slot))
             };
             let found = slot.filter(follows);
             memory.run().found(found.is_some());

@@ -103,8 +103,9 @@ pub struct Evidence {
     misses: u64,
     /// Ring: a group was dequeued.
     has_dequeued: bool,
-    /// Ring: the least weight of pages that stay, and the greatest of those that left, on average.
+    /// Ring: the least weight of pages that stay.
     pub stays_from: u64,
+    /// On average, ring: the greatest weight of pages that left; slots: the value of victims.
     margin: u64,
     /// In 64ths of a group.
     share: u64,
@@ -236,6 +237,16 @@ impl Evidence {
         let grows = staying * 64 > group_pages * self.share;
         let changed = if grows { self.stays_from + step } else { self.stays_from - step };
         self.stays_from = changed.clamp(self.least(), CERTAIN.max(self.least()));
+    }
+
+    /// Slots: a victim has this value.
+    pub fn victim(&mut self, value: u64) {
+        self.margin = (self.margin * 15 + value) / 16;
+    }
+
+    /// Slots: whether a page of this value has less than one must have to enter.
+    pub fn is_worth_little(&self, value: u64) -> bool {
+        value / 3 * 2 < self.margin
     }
 
     /// Whether a page of this weight, which is offered to the ring, is kept out.

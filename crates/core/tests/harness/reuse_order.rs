@@ -34,8 +34,10 @@ impl ReuseOrder {
         }
     }
 
-    /// The idle page of least value in the slots that `seed` draws.
-    fn least(&self, seed: u64) -> Option<(u64, PageId)> {
+    /// The idle page of least value in the slots that are drawn next.
+    fn draw(&mut self) -> Option<(u64, PageId)> {
+        let seed = self.drawn;
+        self.drawn += 1;
         let mut candidates: Vec<(u64, PageId)> = Vec::new();
         for run in 0..32 {
             if run >= 4 && !candidates.is_empty() {
@@ -48,7 +50,9 @@ impl ReuseOrder {
             candidates
                 .extend(idle.map(|(page, r)| (self.evidence.value(self.resident[page], r.dirty), *page)));
         }
-        candidates.into_iter().min_by_key(|(value, _)| *value)
+        let least = candidates.into_iter().min_by_key(|(value, _)| *value)?;
+        self.evidence.victim(least.0);
+        Some(least)
     }
 }
 
@@ -74,14 +78,17 @@ impl Order for ReuseOrder {
             return Decision::Enter;
         }
         let value = self.evidence.value_of_offer(page, facts.dirty);
-        let least = self.least(page.0 ^ self.drawn << 32);
         let is_unlikely = self.evidence.promises_little(page, facts.dirty);
-        let is_least = least.is_some_and(|(least, _)| value / 3 * 2 < least);
-        if is_unlikely || is_least { Decision::Bypass } else { Decision::Enter }
+        if is_unlikely || self.evidence.is_worth_little(value) { Decision::Bypass } else { Decision::Enter }
     }
 
     fn kept_out(&mut self, page: PageId, dirty: bool) {
         self.evidence.keep_out(page, dirty);
+        if self.drawn.is_multiple_of(8) {
+            self.draw();
+        } else {
+            self.drawn += 1;
+        }
     }
 
     fn hit(&mut self, _page: PageId, _resident: bool) {}
@@ -123,12 +130,11 @@ impl Order for ReuseOrder {
     fn left(&mut self, _page: PageId) {}
 
     fn victim(&mut self, _busy: &dyn Fn(PageId) -> bool) -> Option<PageId> {
-        let (value, page) = self.least(self.drawn)?;
-        self.drawn += 1;
+        let (value, page) = self.draw()?;
         if self.shown.values().any(|(shown, resident)| *shown == page && resident.dirty) {
             let at = |number| PageId::new(page.object(), number);
-            let up = (1..=15).map(|by| at(page.number().wrapping_add(by))).collect();
-            let down = (1..=15).map(|by| at(page.number().wrapping_sub(by))).collect();
+            let up = (1..=63).map(|by| at(page.number().wrapping_add(by))).collect();
+            let down = (1..=63).map(|by| at(page.number().wrapping_sub(by))).collect();
             (self.beside, self.most) = (vec![up, down], value);
         }
         Some(page)
@@ -137,8 +143,11 @@ impl Order for ReuseOrder {
     fn beside(&mut self, fits: &dyn Fn(PageId) -> bool) -> Option<PageId> {
         while let Some(side) = self.beside.first_mut() {
             let page = side.pop_front();
-            let fits = page
-                .filter(|page| fits(*page) && self.evidence.value(self.resident[page], true) <= self.most);
+            let leaves_soon = |page: &PageId| {
+                let value = self.evidence.value(self.resident[page], true);
+                value <= self.most || self.evidence.is_worth_little(value)
+            };
+            let fits = page.filter(|page| fits(*page) && leaves_soon(page));
             if fits.is_some() {
                 return fits;
             }

@@ -50,8 +50,11 @@ const SHRINKS: u32 = 20;
 const TIME_TO_SPARE: u64 = 8;
 /// In slots: pages that promise fewer uses than a threshold's part of so many do not enter.
 const SLOT_PART: u32 = 2;
-/// Groups whose mean the margin is.
+/// Groups, or victims, whose mean the margin is.
 const MARGIN_OF: u64 = 16;
+/// In slots a page enters only if it is worth at least this fraction of the margin: both are estimates, and
+/// an exchange costs a write.
+const WORTH: (u32, u32) = (3, 2);
 /// The hands that limit ages move on once in so many misses.
 const HAND_MISSES: u32 = 4;
 
@@ -75,7 +78,7 @@ struct Head {
     /// The next note, and the next ghost, whose age is limited.
     note: u32,
     ghost: u32,
-    /// Victims drawn so far.
+    /// Slot placement: draws so far.
     drawn: u32,
     /// Slot placement: the run of destages that was begun last.
     run: Run,
@@ -85,7 +88,8 @@ struct Head {
     stays_from: u32,
     /// Log placement: the share of a group above which `stays_from` grows.
     share: Share,
-    /// Log placement: the greatest weight of the pages of a group that left, a running mean.
+    /// A running mean. Log placement: of the greatest weight of the pages of a group that left. Slot
+    /// placement: of the worth of victims.
     margin: u32,
     /// The least weight of pages that are written, as times have it.
     threshold: u32,
@@ -141,6 +145,11 @@ impl<'r> Memory<'r> for Evidence<'r> {
         first.refresh(head.one, EPOCHS);
         others.fill(*first);
     }
+}
+
+/// The margin with one more of those whose mean it is.
+fn with_one_more(margin: u32, value: u32) -> u32 {
+    ((u64::from(margin) * (MARGIN_OF - 1) + u64::from(value)) / MARGIN_OF) as u32
 }
 
 impl Evidence<'_> {
@@ -247,7 +256,7 @@ impl Evidence<'_> {
         let likely = weights.partition_point(|weight| *weight >= head.stays_from);
         let staying = likely.min(most as usize);
         if let Some(best) = weights.get(staying) {
-            head.margin = ((u64::from(head.margin) * (MARGIN_OF - 1) + u64::from(*best)) / MARGIN_OF) as u32;
+            head.margin = with_one_more(head.margin, *best);
         }
         let least = head.threshold.max(head.threshold_of_owner);
         let step = head.stays_from / STEPS;
@@ -425,14 +434,21 @@ impl Evidence<'_> {
         self.head.rewrites.weighed(hazard.value(age), dirty)
     }
 
-    /// Victims drawn so far.
-    pub(super) fn drawn(&self) -> u32 {
-        self.head.drawn
+    /// In slots: a victim is worth this.
+    pub(super) fn victim_is_worth(&mut self, value: u32) {
+        self.head.margin = with_one_more(self.head.margin, value);
     }
 
-    /// A victim is drawn.
-    pub(super) fn draw(&mut self) {
-        self.head.drawn = self.head.drawn.wrapping_add(1);
+    /// In slots: whether a page of this worth is not worth the write that an exchange costs.
+    pub(super) fn is_worth_little(&self, value: u32) -> bool {
+        value / WORTH.0 * WORTH.1 < self.head.margin
+    }
+
+    /// In slots: the number of the next draw.
+    pub(super) fn next_draw(&mut self) -> u32 {
+        let next = self.head.drawn;
+        self.head.drawn = next.wrapping_add(1);
+        next
     }
 
     /// The run of destages that was begun last.

@@ -7,7 +7,7 @@ use crate::PageId;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Most pages on either side of a victim.
-const PAGES_MAX: u32 = 15;
+const PAGES_MAX: u32 = 63;
 
 /// The run that was begun last.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
