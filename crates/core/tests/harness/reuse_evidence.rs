@@ -137,7 +137,7 @@ impl Evidence {
             misses: 0,
             has_dequeued: false,
             stays_from: (CERTAIN / 10).max(u64::from(costs(config).write_worth_permille) * CERTAIN / 1000),
-            share: if costs(config).are_known() { 44 } else { 52 },
+            share: if costs(config).are_known() { 32 } else { 52 },
             turned: 0,
             margin: 0,
             classes: vec![class; CLASSES],

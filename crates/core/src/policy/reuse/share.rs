@@ -14,9 +14,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 const PARTS: u32 = 64;
 const MIN: u32 = 8;
 const MAX: u32 = 56;
-/// What it is while costs are unknown, and where it begins when they are known.
+/// What it is while costs are unknown, and where it begins when they are known: low enough that a drive that
+/// moves its pages about is not kept busy with that from the beginning.
 const UNKNOWN: u32 = 52;
-const FIRST: u32 = 44;
+const FIRST: u32 = 32;
 
 /// Bounds are in so many parts of the disk's time.
 const OF: u64 = 16;
