@@ -34,8 +34,8 @@
 //! each turn of the ring:        share shrinks if groups were written or dequeued for more of the disk's time than
 //!                               15/16 (by 1) or 17/16 (by 4); it grows if less than 13/16 (by 1) or 11/16 (by 4), and
 //!                               by costs flash took no more of the disk's time than 9/16; from 8 to 56, 32 at first;
-//!                               52 while costs are unknown. If neither was at work for half of the turn, or that
-//!                               is unknown, the same by costs
+//!                               52 while costs are unknown. Times are of two turns. If neither was at work for half of
+//!                               them, or that is unknown, the same by costs
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
 //! ```

@@ -1,10 +1,11 @@
-//! The share of each group that stays in the ring. Keeping the share s costs 1 / (1 - s) writes for each page
-//! that enters, so it shrinks while flash is busy: most writes of a busy flash are of pages that stay.
+//! The share of each group that stays in the ring. Keeping the share s costs 1 / (1 - s) writes for each
+//! page that enters, so it shrinks while flash is busy: most writes of a busy flash are of pages that stay.
 //!
 //! It changes once a turn of the ring, which is when an effect shows. What counts is how long the ring and
-//! the disk are at work, where one of them is busy, and that is known; or else what the pages of late cost. A
-//! disk that always has a request may have time for many more. So the share grows only if costs allow it,
-//! too.
+//! the disk are at work, where one of them is busy, and that is known; or else what the pages of late cost.
+//! Times are those of two turns, as drives work in waves: where one turn moves many pages about, the next
+//! moves few, and a share that follows each of them swings. A disk that always has a request may have time
+//! for many more. So the share grows only if costs allow it, too.
 
 use crate::Load;
 use crate::violation::{Violation, same};
@@ -14,15 +15,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 const PARTS: u32 = 64;
 const MIN: u32 = 8;
 const MAX: u32 = 56;
-/// What it is while costs are unknown, and where it begins when they are known: low enough that a drive that
-/// moves its pages about is not kept busy with that from the beginning.
+/// What it is while costs are unknown, and where it begins when they are known: low enough that a drive
+/// that moves its pages about is not kept busy with that from the beginning.
 const UNKNOWN: u32 = 52;
 const FIRST: u32 = 32;
 
 /// Bounds are in so many parts of the disk's time.
 const OF: u64 = 16;
-/// Flash and disk are to be busy nearly alike: where flash takes more, or less, of the disk's time, the share
-/// moves by the parts beside it.
+/// Flash and disk are to be busy nearly alike: where flash takes more, or less, of the disk's time, the
+/// share moves by the parts beside it.
 const BUSY: [(u64, u32); 2] = [(17, 4), (15, 1)];
 const IDLE: [(u64, u32); 2] = [(11, 4), (13, 1)];
 /// The share of a flash that is measured grows only if by its costs it takes no more than this.
@@ -35,7 +36,8 @@ pub(super) struct Share {
     parts: u32,
     /// Pages of the groups dequeued in this turn of the ring.
     turned: u32,
-    /// At the beginning of this turn, and now. All zero: unknown.
+    /// At the beginning of the turn before this one, at that of this one, and now. All zero: unknown.
+    began_before: Millis,
     began: Millis,
     load: Millis,
 }
@@ -45,7 +47,8 @@ pub(super) struct Share {
 type Millis = [u32; 3];
 
 impl Share {
-    pub const OF_UNKNOWN_COSTS: Self = Self { parts: UNKNOWN, turned: 0, began: [0; 3], load: [0; 3] };
+    pub const OF_UNKNOWN_COSTS: Self =
+        Self { parts: UNKNOWN, turned: 0, began_before: [0; 3], began: [0; 3], load: [0; 3] };
 
     /// Costs are known from now on.
     pub fn begin(&mut self) {
@@ -58,12 +61,12 @@ impl Share {
         self.load = [ring_busy_ns, disk_busy_ns, now_ns].map(|time| (time / 1_000_000) as u32);
     }
 
-    /// The times in this turn in which flash and disk were at work. `None`: unknown, or both were idle for
-    /// most of it.
+    /// The times in the last two turns in which flash and disk were at work. `None`: unknown, or both were
+    /// idle for most of them.
     fn measured(&self) -> Option<(u64, u64)> {
         let [flash, disk, all] =
-            std::array::from_fn(|at| u64::from(self.load[at].wrapping_sub(self.began[at])));
-        (self.began != [0; 3] && flash.max(disk) > all / 2).then_some((flash, disk))
+            std::array::from_fn(|at| u64::from(self.load[at].wrapping_sub(self.began_before[at])));
+        (self.began_before != [0; 3] && flash.max(disk) > all / 2).then_some((flash, disk))
     }
 
     /// So many pages more of a ring of `slots` are about to be dequeued. `counted`: what flash and disk did
@@ -75,6 +78,7 @@ impl Share {
         }
         self.turned = 0;
         let measured = self.measured();
+        self.began_before = self.began;
         self.began = self.load;
         let (flash, disk) = measured.unwrap_or(counted);
         let may_grow = measured.is_none() || counted.0 * OF <= counted.1 * GROWS_BELOW;
@@ -105,25 +109,46 @@ mod tests {
 
     const SLOTS: u32 = 1000;
 
-    /// The share after a turn of a second, in which ring and disk were busy for so many milliseconds.
+    /// What is observed after so many seconds, in which ring and disk were busy for so many milliseconds.
+    fn after_seconds(seconds: u64, ring_ms: u64, disk_ms: u64) -> Load {
+        Load {
+            // Overflows in the first second.
+            now_ns: (u64::from(u32::MAX) + 1000 * seconds) * 1_000_000,
+            ring_busy_ns: ring_ms * 1_000_000,
+            disk_busy_ns: disk_ms * 1_000_000,
+        }
+    }
+
+    /// The share after turns of a second, in each of which ring and disk were busy for so many milliseconds.
     fn after(ring_ms: u64, disk_ms: u64, counted: (u64, u64)) -> u32 {
-        let at = |turns: u64| Load {
-            // Overflows in the turn.
-            now_ns: (u64::from(u32::MAX) + 1000 * turns) * 1_000_000,
-            ring_busy_ns: ring_ms * turns * 1_000_000,
-            disk_busy_ns: disk_ms * turns * 1_000_000,
-        };
         let mut share = Share::OF_UNKNOWN_COSTS;
         share.begin();
-        share.observe(at(0));
-        share.turn(SLOTS, SLOTS, (1, 2));
+        for turns in 0..2 {
+            share.observe(after_seconds(turns, ring_ms * turns, disk_ms * turns));
+            share.turn(SLOTS, SLOTS, (1, 2));
+        }
         let before = share.parts;
-        share.observe(at(1));
+        share.observe(after_seconds(2, ring_ms * 2, disk_ms * 2));
         share.turn(SLOTS / 2, SLOTS, counted);
         assert_eq!(share.parts, before, "the turn has not ended");
         share.turn(SLOTS / 2, SLOTS, counted);
         share.check(SLOTS).unwrap();
         FIRST + share.parts - before
+    }
+
+    #[test]
+    fn a_drive_that_works_in_waves_does_not_move_the_share() {
+        let mut share = Share::OF_UNKNOWN_COSTS;
+        share.begin();
+        let mut parts = Vec::new();
+        for turns in 0..10 {
+            // In turn 1000, 400, 1000 and so on; with the disk's 800, each two are 14/16.
+            let ring_ms = turns / 2 * 1400 + turns % 2 * 1000;
+            share.observe(after_seconds(turns, ring_ms, 800 * turns));
+            share.turn(SLOTS, SLOTS, (14, 16));
+            parts.push(share.parts);
+        }
+        assert_eq!(parts, [FIRST; 10]);
     }
 
     #[test]
