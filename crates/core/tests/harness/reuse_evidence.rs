@@ -116,6 +116,16 @@ pub struct Evidence {
     ghosts: Ghosts<(Note, bool)>,
 }
 
+/// Of 64, at first.
+fn first_share(costs: &Costs) -> u64 {
+    let [_, _, _, write_in_row, disk_read, _] = costs.times_ns().map(u64::from);
+    match costs.are_known() {
+        false => 52,
+        true if write_in_row * 32 < disk_read => 44,
+        true => 32,
+    }
+}
+
 impl Evidence {
     pub fn new(config: &Config) -> Self {
         // Small caches only.
@@ -137,7 +147,7 @@ impl Evidence {
             misses: 0,
             has_dequeued: false,
             stays_from: (CERTAIN / 10).max(u64::from(costs(config).write_worth_permille) * CERTAIN / 1000),
-            share: if costs(config).are_known() { 32 } else { 52 },
+            share: first_share(&costs(config)),
             turned: 0,
             margin: 0,
             classes: vec![class; CLASSES],

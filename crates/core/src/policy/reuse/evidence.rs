@@ -206,7 +206,7 @@ impl Evidence<'_> {
         let head = &mut *self.head;
         let known = if costs.are_known() { u32::MAX } else { 0 };
         if costs.are_known() && head.times.flash_read == 0 {
-            head.share.begin();
+            head.share.begin(write_ns, costs.disk_read_ns);
         }
         head.times = Times {
             flash_read: costs.flash_read_ns & known,

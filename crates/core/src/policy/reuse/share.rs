@@ -19,6 +19,9 @@ const MAX: u32 = 56;
 /// that moves its pages about is not kept busy with that from the beginning.
 const UNKNOWN: u32 = 52;
 const FIRST: u32 = 32;
+/// Where it begins if a write costs less than this part of a read from disk.
+const FIRST_IF_CHEAP: u32 = 44;
+const CHEAP_PART: u64 = 32;
 
 /// Bounds are in so many parts of the disk's time.
 const OF: u64 = 16;
@@ -50,9 +53,10 @@ impl Share {
     pub const OF_UNKNOWN_COSTS: Self =
         Self { parts: UNKNOWN, turned: 0, began_before: [0; 3], began: [0; 3], load: [0; 3] };
 
-    /// Costs are known from now on.
-    pub fn begin(&mut self) {
-        self.parts = FIRST;
+    /// Costs are known from now on: of a page that is written to the ring, and of one that is read from disk.
+    pub fn begin(&mut self, write_ns: u32, disk_read_ns: u32) {
+        let is_cheap = u64::from(write_ns) * CHEAP_PART < disk_read_ns.into();
+        self.parts = if is_cheap { FIRST_IF_CHEAP } else { FIRST };
     }
 
     /// How long the devices have been at work.
@@ -122,7 +126,7 @@ mod tests {
     /// The share after turns of a second, in each of which ring and disk were busy for so many milliseconds.
     fn after(ring_ms: u64, disk_ms: u64, counted: (u64, u64)) -> u32 {
         let mut share = Share::OF_UNKNOWN_COSTS;
-        share.begin();
+        share.begin(1, 1);
         for turns in 0..2 {
             share.observe(after_seconds(turns, ring_ms * turns, disk_ms * turns));
             share.turn(SLOTS, SLOTS, (1, 2));
@@ -139,7 +143,7 @@ mod tests {
     #[test]
     fn a_drive_that_works_in_waves_does_not_move_the_share() {
         let mut share = Share::OF_UNKNOWN_COSTS;
-        share.begin();
+        share.begin(1, 1);
         let mut parts = Vec::new();
         for turns in 0..10 {
             // In turn 1000, 400, 1000 and so on; with the disk's 800, each two are 14/16.
@@ -160,6 +164,16 @@ mod tests {
         assert_eq!(after(700, 900, cheap), FIRST + 1);
         assert_eq!(after(100, 900, cheap), FIRST + 4, "the disk limits");
         assert_eq!(after(100, 900, dear), FIRST, "it has requests, but writes to flash cost as much");
+    }
+
+    #[test]
+    fn more_stay_at_first_where_writes_are_cheap() {
+        let first = |write_ns, disk_read_ns| {
+            let mut share = Share::OF_UNKNOWN_COSTS;
+            share.begin(write_ns, disk_read_ns);
+            share.parts
+        };
+        assert_eq!([first(35_000, 340_000), first(2_000, 333_000)], [FIRST, FIRST_IF_CHEAP]);
     }
 
     #[test]
