@@ -33,8 +33,8 @@
 //!                               (at first, and while costs are unknown) to 6/10
 //! each turn of the ring:        share shrinks if groups were written or dequeued for more of the disk's time than
 //!                               15/16 (by 1) or 17/16 (by 4); it grows if less than 13/16 (by 1) or 11/16 (by 4), and
-//!                               by costs flash took no more of the disk's time than 9/16; from 8 to 56, 32 at first, or 44 if
-//!                               a write costs less than a 32nd of a read from disk;
+//!                               by costs flash took no more of the disk's time than 9/16; from 8 to 56; at first 32, or 44
+//!                               if a write costs less than a 32nd of a read from disk;
 //!                               52 while costs are unknown. Times are of two turns. If neither was at work for half of
 //!                               them, or that is unknown, the same by costs
 //! a page leaves:                it becomes a ghost
