@@ -9,6 +9,7 @@ use crate::PageId;
 use crate::hash::bucket_of;
 use crate::sections::{Carver, SectionPlan};
 use crate::violation::{Violation, same};
+use std::ops::Range;
 
 /// Entries of a set.
 pub(super) const WAYS: u32 = 8;
@@ -112,14 +113,13 @@ impl<'r> Ghosts<'r> {
     }
 
     /// Words of the table.
-    pub(super) fn words(&self) -> u32 {
-        self.0.len() as u32
+    pub(super) fn words(&self) -> usize {
+        self.0.len()
     }
 
-    /// Changes the note in word `at` of the table, if it is in use.
-    pub(super) fn update(&mut self, at: u32, change: impl FnOnce(u16) -> u16) {
-        let entry = &mut self.0[at as usize];
-        if *entry != 0 {
+    /// Changes the notes in these words of the table that are in use.
+    pub(super) fn update(&mut self, words: Range<usize>, change: impl Fn(u16) -> u16) {
+        for entry in self.0[words].iter_mut().filter(|word| **word != 0) {
             *entry = *entry & !NOTE_MASK | u32::from(change(*entry as u16));
         }
     }

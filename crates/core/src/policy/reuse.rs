@@ -66,6 +66,7 @@ mod note;
 mod rewrites;
 mod run;
 mod share;
+mod time;
 mod work;
 
 use super::{Decision, Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, STARTS_EMPTY};
@@ -166,6 +167,7 @@ impl Policy for Reuse {
         memory.miss(page);
     }
 
+    #[inline(always)]
     fn on_hit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
         memory.hit(pages, entry);
     }
@@ -289,6 +291,7 @@ impl Policy for ReuseSlots {
         memory.miss(page);
     }
 
+    #[inline(always)]
     fn on_hit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
         memory.hit(pages, entry);
     }

@@ -10,6 +10,8 @@ const CLASSES: usize = 42;
 /// Lowest age of each bucket, and the end of the last.
 const LOWEST: [u64; 21] = [0, 1, 2, 2, 3, 4, 6, 8, 12, 16, 23, 32, 46, 64, 91, 128, 182, 256, 363, 512, 1024];
 pub const CERTAIN: u64 = 1 << 16;
+/// 1 as a probability in calculations.
+const ALWAYS: u64 = 1 << 24;
 
 fn bucket(age: u64) -> usize {
     (0..BUCKETS).rev().find(|bucket| LOWEST[*bucket] <= age).expect("the first bucket begins at 0")
@@ -40,27 +42,37 @@ impl Class {
     fn refresh(&mut self, one: u64, horizon: u64) {
         let hazard = |bucket: usize| {
             let watched: u64 = (bucket..BUCKETS).map(|b| self.uses[b] + self.lost[b]).sum();
-            ((self.uses[bucket] + (one / 50).max(1)) * CERTAIN / (one + watched)).min(CERTAIN)
+            ((self.uses[bucket] + (one / 50).max(1)) * ALWAYS / (one + watched)).min(ALWAYS)
         };
-        let hazards: Vec<u64> = (0..BUCKETS).map(hazard).collect();
+        let width = |bucket: usize| LOWEST[bucket + 1] - LOWEST[bucket];
+        let hazards: Vec<u64> =
+            (0..BUCKETS).map(|bucket| if width(bucket) > 0 { hazard(bucket) } else { 0 }).collect();
         for (age, youngest) in LOWEST[..BUCKETS].iter().enumerate() {
-            let (mut within, mut ever, mut waited) = (CERTAIN, CERTAIN, 0);
-            self.value[age] = 0;
+            let mut unused = ALWAYS;
             for bucket in age..BUCKETS {
-                let width = LOWEST[bucket + 1] - LOWEST[bucket];
-                if width == 0 {
-                    continue;
-                }
                 let begin = LOWEST[bucket] - youngest;
-                let part = horizon.saturating_sub(begin).min(width);
+                let part = horizon.saturating_sub(begin).min(width(bucket));
                 if part > 0 {
-                    within = within * (CERTAIN - hazards[bucket] * part / width) / CERTAIN;
+                    unused = unused * (ALWAYS - hazards[bucket] * part / width(bucket)) / ALWAYS;
                 }
-                waited += ever * (2 * CERTAIN - hazards[bucket]) * width / (2 * CERTAIN);
-                ever = ever * (CERTAIN - hazards[bucket]) / CERTAIN;
-                self.value[age] = self.value[age].max((CERTAIN - ever) * CERTAIN / waited.max(1));
             }
-            self.chance[age] = CERTAIN - within;
+            self.chance[age] = (ALWAYS - unused) >> 8;
+        }
+        // From each bucket: how it is best to wait, as the buckets, the probability of no use, the time.
+        let mut best: Vec<(usize, u64, u64)> = Vec::new();
+        for bucket in (0..BUCKETS).rev() {
+            let time = (2 * ALWAYS - hazards[bucket]) * width(bucket) / 2;
+            let mut wait = (1, ALWAYS - hazards[bucket], time);
+            let exceeds = |a: (usize, u64, u64), b: (usize, u64, u64)| {
+                (ALWAYS - a.1) * b.2.max(1) > (ALWAYS - b.1) * a.2.max(1)
+            };
+            while let Some(next) = best.len().checked_sub(wait.0).map(|at| best[at])
+                && exceeds(next, wait)
+            {
+                wait = (wait.0 + next.0, wait.1 * next.1 / ALWAYS, wait.2 + wait.1 * next.2 / ALWAYS);
+            }
+            self.value[bucket] = (ALWAYS - wait.1) * CERTAIN / wait.2.max(1);
+            best.push(wait);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What `reuse` knows of each page, and learns from all of them.
 //!
-//! - Time is counted in misses of DRAM. Its unit, an *epoch*, is a 32nd of as many misses as there are slots.
+//! - [`Time`] is counted in misses of DRAM, in epochs.
 //! - Of each page there is a [`Note`], in which its class is, and of each class a [`Hazard`].
 //!
 //! - A *threshold* is the least weight of pages that are written. Work is counted and multiplied by what it
@@ -9,8 +9,9 @@
 //! - A *share* of each group stays in the ring ([`Share`]).
 //!
 //! Invariants: no page's note is older than [`AGE_MAX`](super::note::AGE_MAX) and a half, so ages are not
-//! mistaken modulo 1,024: a hand passes over all notes, one at each fourth miss. Each class is refreshed
-//! about eight times in as many misses as there are slots, one class at a time, so no step takes long.
+//! mistaken modulo 1,024: a hand passes over all notes, a few at a time, in as many misses as there are four
+//! times slots. Each class is refreshed about eight times in as many misses as there are slots, one class at
+//! a time, so no step takes long.
 
 use super::super::ghost::{Ghosts, words_for};
 use super::super::{Memory, Offer};
@@ -19,6 +20,7 @@ use super::note::{CLASSES, NEW, Note, number_of};
 use super::rewrites::Rewrites;
 use super::run::Run;
 use super::share::Share;
+use super::time::{EPOCHS, Time};
 use super::work::{Times, Work};
 use crate::PageId;
 use crate::costs::{Costs, Load};
@@ -32,10 +34,6 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Epochs in as many misses as there are slots.
-pub(super) const EPOCHS: u32 = 32;
-/// Refreshes of each class in that time.
-const REFRESHES: u32 = 8;
 /// Of the work so far, one part of so many is forgotten whenever the threshold is adapted.
 const WORK_FADES: u32 = 8;
 /// `stays_from` changes by its part of so many, and is never less than this.
@@ -55,24 +53,16 @@ const MARGIN_OF: u64 = 16;
 /// In slots a page enters only if it is worth at least this fraction of the margin: both are estimates, and
 /// an exchange costs a write.
 const WORTH: (u32, u32) = (3, 2);
-/// The hands that limit ages move on once in so many misses.
-const HAND_MISSES: u32 = 4;
+/// Each move of a hand limits the ages of so many notes.
+const HAND_NOTES: usize = 16;
 
 /// Scalars.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Head {
-    /// Misses of an epoch.
-    epoch_misses: u32,
-    /// Misses between two refreshes.
-    refresh_misses: u32,
+    time: Time,
     /// The count of one use.
     one: u32,
-    /// Epochs so far.
-    epoch: u32,
-    /// Misses in this epoch, and since the last refresh.
-    in_epoch: u32,
-    since_refresh: u32,
     /// The class that is refreshed next.
     class: u32,
     /// The next note, and the next ghost, whose age is limited.
@@ -132,8 +122,7 @@ impl<'r> Memory<'r> for Evidence<'r> {
 
     fn format(&mut self, sizes: &Sizes) {
         let head = &mut *self.head;
-        head.epoch_misses = (sizes.slots / EPOCHS).max(1);
-        head.refresh_misses = (sizes.slots / REFRESHES / CLASSES).max(1);
+        head.time = Time::of_slots(sizes.slots);
         head.slots = sizes.slots;
         head.rewrites = Rewrites::NONE;
         (head.threshold, head.stays_from, head.share) =
@@ -152,6 +141,14 @@ fn with_one_more(margin: u32, value: u32) -> u32 {
     ((u64::from(margin) * (MARGIN_OF - 1) + u64::from(value)) / MARGIN_OF) as u32
 }
 
+/// The part of a table of `len` entries that follows `hand`, which moves on.
+fn next_part(hand: &mut u32, len: usize) -> Range<usize> {
+    let first = *hand as usize;
+    let end = (first + HAND_NOTES).min(len);
+    *hand = if end == len { 0 } else { end as u32 };
+    first..end
+}
+
 impl Evidence<'_> {
     fn note(&self, entry: u32) -> Note {
         Note(self.notes[entry as usize])
@@ -160,33 +157,30 @@ impl Evidence<'_> {
     /// Time goes on by one miss.
     #[inline(always)]
     fn tick(&mut self) {
-        let head = &mut *self.head;
-        if head.in_epoch.is_multiple_of(HAND_MISSES) {
-            self.limit_two_ages();
+        if self.head.time.pass() {
+            self.do_what_is_due();
         }
-        let head = &mut *self.head;
-        head.in_epoch += 1;
-        if head.in_epoch >= head.epoch_misses {
-            head.in_epoch = 0;
-            head.epoch = head.epoch.wrapping_add(1);
+    }
+
+    #[inline(never)]
+    fn do_what_is_due(&mut self) {
+        let due = self.head.time.due();
+        if due.hands {
+            self.limit_ages();
         }
-        head.since_refresh += 1;
-        if head.since_refresh >= head.refresh_misses {
-            head.since_refresh = 0;
+        if due.refresh {
             self.refresh_one();
         }
     }
 
-    /// Limits the age of the note, and of the ghost, that is next.
-    #[inline(never)]
-    fn limit_two_ages(&mut self) {
+    /// Limits the ages of the notes, and of the ghosts, that are next.
+    fn limit_ages(&mut self) {
         let head = &mut *self.head;
-        let epoch = head.epoch;
-        let note = &mut self.notes[head.note as usize];
-        *note = Note(*note).refreshed(epoch).0;
-        head.note = if head.note as usize + 1 == self.notes.len() { 0 } else { head.note + 1 };
-        self.ghosts.update(head.ghost, |note| Note(note).refreshed(epoch).0);
-        head.ghost = if head.ghost + 1 == self.ghosts.words() { 0 } else { head.ghost + 1 };
+        let epoch = head.time.epoch;
+        let notes = next_part(&mut head.note, self.notes.len());
+        self.notes[notes].iter_mut().for_each(|note| *note = Note(*note).refreshed(epoch).0);
+        let ghosts = next_part(&mut head.ghost, self.ghosts.words());
+        self.ghosts.update(ghosts, |note| Note(note).refreshed(epoch).0);
     }
 
     #[cold]
@@ -250,12 +244,12 @@ impl Evidence<'_> {
         let valid = slots.filter(|slot| pages.directory.entry(*slot).has(VALID));
         let mut weights: ArrayVec<u32, GROUP_PAGES_MAX> =
             valid.map(|slot| self.weight(pages, slot)).collect();
-        weights.sort_unstable_by_key(|weight| Reverse(*weight));
         let head = &mut *self.head;
         head.dequeues = 1;
-        let likely = weights.partition_point(|weight| *weight >= head.stays_from);
+        let likely = weights.iter().filter(|weight| **weight >= head.stays_from).count();
         let staying = likely.min(most as usize);
-        if let Some(best) = weights.get(staying) {
+        if staying < weights.len() {
+            let (_, best, _) = weights.select_nth_unstable_by_key(staying, |weight| Reverse(*weight));
             head.margin = with_one_more(head.margin, *best);
         }
         let least = head.threshold.max(head.threshold_of_owner);
@@ -283,21 +277,36 @@ impl Evidence<'_> {
     }
 
     /// The page of `entry` is fetched.
+    #[inline(never)]
     pub(super) fn hit(&mut self, pages: &Pages<'_>, entry: u32) {
-        self.tick();
+        if self.head.time.pass() {
+            return self.due_at_hit(pages, entry);
+        }
+        self.count_hit(pages, entry);
+    }
+
+    /// Apart from the others, which so call nothing.
+    #[inline(never)]
+    fn due_at_hit(&mut self, pages: &Pages<'_>, entry: u32) {
+        self.do_what_is_due();
+        self.count_hit(pages, entry);
+    }
+
+    #[inline(always)]
+    fn count_hit(&mut self, pages: &Pages<'_>, entry: u32) {
         if entry < self.head.slots {
             self.head.work.flash_reads += 1;
         }
         let dirty = pages.directory.entry(entry).has(DIRTY);
         let note = &mut self.notes[entry as usize];
-        *note = Note(*note).used(self.hazards, dirty, self.head.epoch, self.head.one).0;
+        *note = Note(*note).used(self.hazards, dirty, self.head.time.epoch, self.head.one).0;
     }
 
     /// A page that is not in the cache is fetched.
     pub(super) fn miss(&mut self, page: PageId) {
         self.tick();
         self.head.work.disk_reads += 1;
-        let (epoch, one) = (self.head.epoch, self.head.one);
+        let (epoch, one) = (self.head.time.epoch, self.head.one);
         let (place, hazards) = (self.ghosts.place_of(page), &mut *self.hazards);
         self.ghosts.change(place, |note, is_remembered| {
             let note = Note(note);
@@ -312,7 +321,7 @@ impl Evidence<'_> {
             self.head.rewrites.returned(false);
         }
         let note = self.note(entry);
-        self.notes[entry as usize] = Note::of(note.class(), self.head.epoch, false).0;
+        self.notes[entry as usize] = Note::of(note.class(), self.head.time.epoch, false).0;
     }
 
     /// A page was staged as `entry`. With an older version in the cache, the note on that is the page's. A
@@ -329,7 +338,7 @@ impl Evidence<'_> {
             None => {
                 let place = self.ghosts.place_of(pages.directory.entry(entry).page());
                 let class = self.ghosts.take(place).map_or(NEW, |note| Note(note).class());
-                Note::of(class, self.head.epoch, false).0
+                Note::of(class, self.head.time.epoch, false).0
             }
         };
     }
@@ -347,7 +356,7 @@ impl Evidence<'_> {
     /// A page is evicted from DRAM, and does not enter.
     pub(super) fn keep_out(&mut self, offer: &Offer) {
         self.head.work.disk_writes += u32::from(offer.dirty);
-        let (epoch, dirty) = (self.head.epoch, offer.dirty);
+        let (epoch, dirty) = (self.head.time.epoch, offer.dirty);
         self.remember(offer.page, |known| Note::of(known.map_or(NEW, Note::class), epoch, dirty));
     }
 
@@ -369,7 +378,7 @@ impl Evidence<'_> {
     fn remember(&mut self, page: PageId, make: impl FnOnce(Option<Note>) -> Note) {
         let place = self.ghosts.place_of(page);
         if let Some(lost) = self.ghosts.remember(place, |known| make(known.map(Note)).0).map(Note) {
-            let age = lost.age(self.head.epoch);
+            let age = lost.age(self.head.time.epoch);
             self.hazards[number_of(lost.class(), lost.is_dirty())].lost(age, self.head.one);
         }
     }
@@ -414,14 +423,14 @@ impl Evidence<'_> {
     /// What is known of the page in `slot`: its class, its age, and whether it is dirty.
     fn of_slot(&self, pages: &Pages<'_>, slot: u32) -> (&Hazard, u32, bool) {
         let (note, dirty) = (self.note(slot), pages.directory.entry(slot).has(DIRTY));
-        (&self.hazards[number_of(note.class(), dirty)], note.age(self.head.epoch), dirty)
+        (&self.hazards[number_of(note.class(), dirty)], note.age(self.head.time.epoch), dirty)
     }
 
     /// The probability that the page in `slot` will be used within the horizon, weighed. After a restart the
     /// ring is full of pages of which nothing is known. To keep them would only cost writes, so that of new
     /// ones is none in the first epoch.
     pub(super) fn weight(&self, pages: &Pages<'_>, slot: u32) -> u32 {
-        if self.head.epoch == 0 && self.note(slot).class() == NEW {
+        if self.head.time.epoch == 0 && self.note(slot).class() == NEW {
             return 0;
         }
         let (hazard, age, dirty) = self.of_slot(pages, slot);
@@ -458,11 +467,11 @@ impl Evidence<'_> {
 
     /// Takes nothing in the region for granted.
     pub(super) fn check(&self) -> Result<(), Violation> {
-        let Head { class, note, ghost, epoch_misses, one, stays_from, threshold, .. } = *self.head;
+        let Head { class, note, ghost, one, stays_from, threshold, .. } = *self.head;
         same(|| "the class to be refreshed exists", true, class < CLASSES)?;
         same(|| "the note to be refreshed exists", true, (note as usize) < self.notes.len())?;
-        same(|| "the ghost to be refreshed exists", true, ghost < self.ghosts.words())?;
-        same(|| "an epoch has misses", true, epoch_misses > 0)?;
+        same(|| "the ghost to be refreshed exists", true, (ghost as usize) < self.ghosts.words())?;
+        self.head.time.check()?;
         same(|| "a use counts", true, (1..=256).contains(&one))?;
         let possible = THRESHOLD_MIN..=2 * CERTAIN;
         same(|| "a possible threshold of staying", true, possible.contains(&stays_from))?;

@@ -10,8 +10,8 @@
 //! A page that was given up (*lost*) is counted at the age up to which it was watched, not as one that is
 //! never used again.
 //!
-//! Integers: counts are multiples of the region's `one`. Probabilities are in units of 2^-16. A value is in
-//! uses in the time unit of ages, times 2^16.
+//! Integers: counts are multiples of the region's `one`. Probabilities are kept in units of 2^-16. A value is
+//! in uses in the time unit of ages, times 2^16.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -20,8 +20,23 @@ pub(super) const BUCKETS: usize = 20;
 /// Lowest age of each bucket, two buckets an octave, and the end of the last one.
 const LOWEST: [u32; BUCKETS + 1] =
     [0, 1, 2, 2, 3, 4, 6, 8, 12, 16, 23, 32, 46, 64, 91, 128, 182, 256, 363, 512, 1024];
+/// Their widths.
+const WIDTHS: [u64; BUCKETS] = {
+    let mut widths = [0; BUCKETS];
+    let mut bucket = 0;
+    while bucket < BUCKETS {
+        widths[bucket] = (LOWEST[bucket + 1] - LOWEST[bucket]) as u64;
+        bucket += 1;
+    }
+    widths
+};
 /// 1 as a probability.
 pub(super) const CERTAIN: u32 = 1 << 16;
+/// The same in calculations, in a finer unit, as small ones are multiplied. Products with counts, and with
+/// times, have less than 64 bits.
+const ALWAYS: u64 = 1 << 24;
+/// Of those units, one of what is kept.
+const PER_CERTAIN: u64 = ALWAYS / CERTAIN as u64;
 /// Counts lose one part in this many at each refresh.
 const DECAY: u32 = 50;
 /// Uses that each bucket has beforehand, as a part of one.
@@ -98,58 +113,91 @@ impl Hazard {
 
     /// Computes chances and values anew.
     pub(super) fn refresh(&mut self, one: u32, horizon: u32) {
+        let hazards = self.hazards(one);
+        for age in 0..BUCKETS {
+            self.chance[age] = chance(&hazards, age, horizon.into());
+        }
+        self.value = values(&hazards);
+    }
+
+    /// The hazard of each bucket, at most certain; of those of no width, none.
+    fn hazards(&self, one: u32) -> [u64; BUCKETS] {
+        let prior = u64::from((one / PRIOR_PART).max(1));
         let mut hazards = [0; BUCKETS];
         let mut watched = 0;
         for bucket in (0..BUCKETS).rev() {
             let uses = u64::from(self.uses[bucket]);
             watched += uses + u64::from(self.lost[bucket]);
-            let prior = u64::from((one / PRIOR_PART).max(1));
-            hazards[bucket] = (uses + prior) * u64::from(CERTAIN) / (u64::from(one) + watched);
+            if WIDTHS[bucket] > 0 {
+                let hazard = (uses + prior) * ALWAYS / (u64::from(one) + watched);
+                hazards[bucket] = hazard.min(ALWAYS);
+            }
         }
-        for age in 0..BUCKETS {
-            self.chance[age] = chance_from(&hazards, age, horizon.into());
-            self.value[age] = value_from(&hazards, age);
-        }
+        hazards
     }
 }
 
-/// Buckets from the `from`th on, with their widths and hazards. Those of no width are left out.
-fn onwards(hazards: &[u64; BUCKETS], from: usize) -> impl Iterator<Item = (u64, u64)> + '_ {
-    let widths = LOWEST.windows(2).map(|ends| u64::from(ends[1] - ends[0]));
-    let both = widths.zip(hazards).skip(from).map(|(width, hazard)| (width, (*hazard).min(CERTAIN.into())));
-    both.filter(|(width, _)| *width > 0)
-}
-
-fn chance_from(hazards: &[u64; BUCKETS], from: usize, horizon: u64) -> u32 {
-    let certain = u64::from(CERTAIN);
-    let (mut unused, mut left) = (certain, horizon);
-    for (width, hazard) in onwards(hazards, from) {
-        let part = width.min(left);
-        unused = unused * (certain - hazard * part / width) / certain;
-        left -= part;
-        if left == 0 {
+/// The probability of a use within the horizon, from the bucket `from` on.
+fn chance(hazards: &[u64; BUCKETS], from: usize, horizon: u64) -> u32 {
+    let (mut unused, mut left) = (ALWAYS, horizon);
+    for (hazard, width) in hazards[from..].iter().zip(&WIDTHS[from..]) {
+        if *width >= left {
+            unused = unused * (ALWAYS - hazard * left / width) / ALWAYS;
             break;
         }
+        unused = unused * (ALWAYS - hazard) / ALWAYS;
+        left -= width;
     }
-    (certain - unused) as u32
+    ((ALWAYS - unused) / PER_CERTAIN) as u32
 }
 
-fn value_from(hazards: &[u64; BUCKETS], from: usize) -> u32 {
-    let certain = u64::from(CERTAIN);
-    let (mut unused, mut waited) = (certain, 0);
-    // The greatest rate is kept as a fraction, and divided once. Its parts have 33 and 27 bits at most, so
-    // products fit.
-    let mut best = (0, 1);
-    for (width, hazard) in onwards(hazards, from) {
-        // A use comes in the middle of its bucket.
-        waited += unused * (2 * certain - hazard) * width / (2 * certain);
-        unused = unused * (certain - hazard) / certain;
-        let rate = ((certain - unused) * certain, waited.max(1));
-        if rate.0 * best.1 > best.0 * rate.1 {
-            best = rate;
-        }
+/// Waiting for a use through some buckets in a row.
+#[derive(Clone, Copy, Default)]
+struct Wait {
+    /// The bucket after the last one.
+    end: usize,
+    /// The probability that there is no use.
+    unused: u64,
+    /// The time that is expected to be waited.
+    time: u64,
+}
+
+impl Wait {
+    /// In one bucket. A use comes in the middle of it.
+    fn through(bucket: usize, hazard: u64) -> Self {
+        let time = (2 * ALWAYS - hazard) * WIDTHS[bucket] / 2;
+        Self { end: bucket + 1, unused: ALWAYS - hazard, time }
     }
-    (best.0 / best.1) as u32
+
+    /// Uses in that time, as a fraction.
+    fn rate(&self) -> (u64, u64) {
+        (ALWAYS - self.unused, self.time.max(1))
+    }
+
+    /// And then through those of `next`.
+    fn and_then(&self, next: &Self) -> Self {
+        let time = self.time + self.unused * next.time / ALWAYS;
+        Self { end: next.end, unused: self.unused * next.unused / ALWAYS, time }
+    }
+}
+
+/// By age: the greatest rate. It is that of waiting through a bucket, and then through those after it for
+/// their greatest rate, as long as that is greater (Gittins, J. Royal Statistical Society B, 1979).
+fn values(hazards: &[u64; BUCKETS]) -> [u32; BUCKETS] {
+    let (mut best, mut values) = ([Wait::default(); BUCKETS], [0; BUCKETS]);
+    for bucket in (0..BUCKETS).rev() {
+        let mut wait = Wait::through(bucket, hazards[bucket]);
+        while let Some(next) = best.get(wait.end) {
+            let (rate, rate_of_next) = (wait.rate(), next.rate());
+            if rate_of_next.0 * rate.1 <= rate.0 * rate_of_next.1 {
+                break;
+            }
+            wait = wait.and_then(next);
+        }
+        let (uses, time) = wait.rate();
+        (best[bucket], values[bucket]) = (wait, (uses * u64::from(CERTAIN) / time) as u32);
+    }
+    values
 }
 
 #[cfg(test)]
@@ -200,6 +248,28 @@ mod tests {
         assert!(soon > 10 * late, "{soon} and {late}");
         let waits = of(900, 100, 600);
         assert!(waits.value(60) > waits.value(0), "a use comes nearer");
+    }
+
+    #[test]
+    fn a_value_is_the_greatest_rate_over_all_times_to_wait() {
+        let mut noise = 1u64;
+        for _ in 0..1000 {
+            let hazards: [u64; BUCKETS] = std::array::from_fn(|bucket| {
+                noise = noise.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                if WIDTHS[bucket] > 0 { (noise >> 40) % ALWAYS >> (noise >> 34) % 20 } else { 0 }
+            });
+            for (age, value) in values(&hazards).into_iter().enumerate() {
+                let (mut unused, mut waited, mut greatest) = (1.0, 0.0, 0.0f64);
+                for bucket in age..BUCKETS {
+                    let hazard = hazards[bucket] as f64 / ALWAYS as f64;
+                    waited += unused * (1.0 - hazard / 2.0) * WIDTHS[bucket] as f64;
+                    unused *= 1.0 - hazard;
+                    greatest = greatest.max(f64::from(CERTAIN) * (1.0 - unused) / waited);
+                }
+                let difference = (f64::from(value) - greatest).abs();
+                assert!(difference < 1.1 + greatest / 10_000.0, "age {age}: {value}, not {greatest}");
+            }
+        }
     }
 
     #[test]

@@ -55,10 +55,8 @@ impl Note {
 
     /// With an age of at most [`AGE_MAX`].
     pub fn refreshed(self, now: u32) -> Self {
-        if self.age(now) <= AGE_MAX {
-            return self;
-        }
-        Self::of(self.class(), now.wrapping_sub(AGE_MAX), self.is_dirty())
+        let limited = self.0 & !(EPOCH_MASK as u16) | (now.wrapping_sub(AGE_MAX) & EPOCH_MASK) as u16;
+        Self(if self.age(now) <= AGE_MAX { self.0 } else { limited })
     }
 }
 
