@@ -76,6 +76,24 @@ impl DailyWrites {
     }
 }
 
+/// A budget that a tier keeps by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteBudget {
+    /// `None`: no limit.
+    pub bytes_per_day: Option<u64>,
+    /// The bucket holds as much as flows in in so long a time: an hour, usually.
+    pub holds: Duration,
+}
+
+impl WriteBudget {
+    /// No limit.
+    pub const UNLIMITED: Self = Self { bytes_per_day: None, holds: HOLDS };
+
+    pub(crate) fn begin(self) -> Budget {
+        Budget::holding(self.bytes_per_day, self.holds)
+    }
+}
+
 /// What may still be written to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
@@ -109,6 +127,11 @@ impl Budget {
         let mut budget = Self { bytes_per_day, holds, bytes: 0.0 };
         budget.bytes = budget.holds();
         budget
+    }
+
+    /// Whether there is a limit at all.
+    pub fn is_limited(&self) -> bool {
+        self.bytes_per_day.is_some()
     }
 
     fn per(&self, time: Duration) -> f64 {

@@ -42,7 +42,7 @@ pub use api::{
     Binding, DurableGroup, Evicted, Fetched, Layer, MissingPages, Pages, Reading, Served, Source, Survivors,
     TierMetrics, Upstream, Victim,
 };
-pub use budget::{Allowed, Budget, DailyWrites, NotABudget};
+pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget};
 pub use buffer::AlignedBuffer;
 pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding};
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};

@@ -1,6 +1,7 @@
 //! Settings of a flash tier, and whether they fit each other.
 
 use crate::TierError;
+use crate::budget::WriteBudget;
 use crate::front::objects_config;
 use entresol_core::{Config, Costs, Directory, Mode, Placement, PolicyKind};
 use entresol_format::layout::page_bytes_possible;
@@ -59,6 +60,8 @@ pub struct TierOptions {
     /// A new cache begins with a measurement of that, where the policy weighs it and it is unknown. About a
     /// second.
     pub measures_costs: bool,
+    /// How much may be written to flash, where the policy weighs what a write is worth.
+    pub write_budget: WriteBudget,
     /// Shadows run beside the cache, if it is large enough and in one process: see
     /// [`crate::TierMetrics::forecasts`]. They take at most a twentieth of the directory's memory.
     pub shadows: bool,
@@ -95,6 +98,7 @@ impl TierOptions {
             overwrite: false,
             costs: Costs::default(),
             measures_costs: false,
+            write_budget: WriteBudget::UNLIMITED,
             shadows: true,
         }
     }
@@ -199,6 +203,13 @@ impl TierOptions {
         if self.takes_changes && self.policy.placement() != Placement::Log {
             return refuse(format!(
                 "policy {} places pages in slots, and may keep changed pages out",
+                self.policy.name()
+            ));
+        }
+        if self.write_budget.bytes_per_day.is_some() && !self.policy.facts().weighs_costs {
+            return refuse(format!(
+                "a budget of writes is not possible: policy {} does not weigh what a write is worth; choose reuse or reuse-slots, or \
+                 no budget",
                 self.policy.name()
             ));
         }

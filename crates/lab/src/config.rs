@@ -2,6 +2,7 @@
 
 use crate::replay::FragmentKnobs;
 use entresol_core::{PolicyKind, System};
+use entresol_engine::DailyWrites;
 use entresol_store::Replacement;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ pub struct BenchConfig {
     pub disk_device: String,
     /// SCE's knobs; without meaning for other systems.
     pub fragments: FragmentKnobs,
+    /// How much may be written to flash, of policies that weigh what a write is worth.
+    pub flash_writes_per_day: DailyWrites,
     /// Measured time.
     pub measured: Duration,
     /// Time before measuring.

@@ -32,6 +32,9 @@ pub struct TpccResult {
     pub flash_pages: u64,
     /// DRAM frames.
     pub dram_pages: u64,
+    /// Bytes that may be written to flash in a day, where a budget holds; otherwise left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flash_writes_per_day: Option<u64>,
     /// Committed new-orders a minute.
     pub tpmC: f64,
     /// All committed transactions a second.
@@ -54,6 +57,9 @@ pub struct TpccResult {
     pub disk_iops: f64,
     /// Bytes programmed in flash by bytes written to it.
     pub flash_write_amplification: f64,
+    /// Pages written to flash in the measured time; left out without a flash cache; not part of the digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flash_writes: Option<u64>,
     /// Median and 99th percentile of new-order latency in milliseconds.
     pub new_order_ms_p50: f64,
     /// See above.

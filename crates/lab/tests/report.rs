@@ -42,6 +42,8 @@ fn tpcc_results(sizes: &[f64]) -> Vec<TpccResult> {
                 disk_utilisation: 0.9,
                 disk_iops: 2222.0,
                 flash_write_amplification: 1.25,
+                flash_writes: cached.then_some(1_000_000),
+                flash_writes_per_day: None,
                 new_order_ms_p50: 12.5,
                 new_order_ms_p99: 480.0,
                 deadlocks: rank as u64,

@@ -1,6 +1,6 @@
-//! The budget of writes to flash: what the worker counts, and what the processes obey.
+//! The budget of writes to flash, which the tier keeps: what the processes obey.
 //!
-//! The engine's [`Budget`] says what may be written. As it runs short, clean pages stay out first, then pages
+//! The worker tells them what may be written. As that runs short, clean pages stay out first, then pages
 //! get no second chance, then dirty pages go to their files.
 //!
 //! Invariant: a clean page enters only when its file has it durably. 1. A dirty page goes to its file, for
@@ -10,46 +10,9 @@
 //! and the older version is read. So clean pages stay out until all dirty pages that went around are durable:
 //! see [`Around::checkpoint`].
 
-use crate::memory::{Board, Tally};
-use crate::settings::PAGE_BYTES;
-use entresol_engine::{Allowed, Budget, FlashTier, Layer};
-use entresol_runtime::{Time, now};
+use crate::memory::Tally;
+use entresol_engine::Allowed;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
-
-/// Between two looks at what was written.
-const EVERY: Duration = Duration::from_millis(250);
-
-/// In the worker.
-pub(crate) struct Clock {
-    budget: Budget,
-    last: Time,
-    written: u64,
-}
-
-impl Clock {
-    /// `None`: there is no limit.
-    pub fn new(bytes_per_day: Option<u64>) -> Option<Self> {
-        bytes_per_day?;
-        Some(Self { budget: Budget::new(bytes_per_day), last: now(), written: 0 })
-    }
-
-    /// Looks at the time, and tells the processes and the engine what they may write.
-    pub fn tick(&mut self, tier: &FlashTier, board: &Board) {
-        let time = now();
-        let passed = time.since(self.last);
-        if passed < EVERY {
-            return;
-        }
-        self.last = time;
-        let written = tier.metrics().flash_writes;
-        self.budget.tick(passed, (written - self.written) * PAGE_BYTES as u64);
-        self.written = written;
-        let allowed = self.budget.allowed();
-        tier.spare_writes(!allowed.chances);
-        board.around.allow(allowed);
-    }
-}
 
 /// In shared memory: what may enter the cache, and which dirty pages went around it. Zeros: all may, and none
 /// did.
@@ -69,7 +32,8 @@ pub(crate) struct Around {
 }
 
 impl Around {
-    fn allow(&self, allowed: Allowed) {
+    /// What may be written from now on.
+    pub fn allow(&self, allowed: Allowed) {
         let level = match allowed {
             Allowed { writes: false, .. } => 2,
             Allowed { reads: false, .. } => 1,
@@ -153,11 +117,5 @@ mod tests {
         assert!(around.clean_stays_out());
         around.checkpoint(40, 50);
         assert!(!around.clean_stays_out());
-    }
-
-    #[test]
-    fn a_budget_is_for_a_day() {
-        assert!(Clock::new(None).is_none());
-        assert!(Clock::new(Some(1 << 30)).is_some());
     }
 }

@@ -1,7 +1,6 @@
 //! The back, in the background worker: its threads write flash and relation files. The main thread, which
 //! alone may call PostgreSQL, asks here what it is to do.
 
-use crate::budget::Clock;
 use crate::failure;
 use crate::files::RelationFiles;
 use crate::log::ToMain;
@@ -57,8 +56,6 @@ impl Upstream for Puller {
 
 struct Worker {
     tier: Arc<FlashTier>,
-    /// `None`: writes to flash have no limit.
-    clock: Option<Clock>,
     board: &'static Board,
     /// Of durable pages. `None`: none are taken.
     notes: Option<Arc<Notes>>,
@@ -101,17 +98,9 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
             let upstream: Arc<dyn Upstream> = puller.clone();
             let upstream: Weak<dyn Upstream> = Arc::downgrade(&upstream);
             tier.attach(upstream);
-            let clock = Clock::new(settings.writes_per_day);
-            let worker = Worker {
-                tier,
-                clock,
-                board,
-                notes,
-                requests,
-                pulls: None,
-                is_told_off: false,
-                _puller: puller,
-            };
+            tier.limit_writes(settings.writes_per_day);
+            let worker =
+                Worker { tier, board, notes, requests, pulls: None, is_told_off: false, _puller: puller };
             WORKER.with(|place| *place.borrow_mut() = Some(worker));
             code::DONE
         }
@@ -355,9 +344,7 @@ pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
             *next = EntEvent { kind: event::OFF, ..EntEvent::default() };
             return code::DONE;
         }
-        if let Some(clock) = &mut worker.clock {
-            clock.tick(&worker.tier, worker.board);
-        }
+        worker.board.around.allow(worker.tier.allowed_writes());
         if let Some(notes) = &worker.notes {
             notes.tick();
         }

@@ -5,7 +5,9 @@ use crate::wal::master::Master;
 use crate::{Options, Parts, RestartReport, Store, StoreError};
 use entresol_core::PolicyKind;
 use entresol_device::{Contents, Device, FileOptions, OpenDevice, held, open_device};
-use entresol_engine::{DiskLayer, FlashTier, Layer, TierError, TierOptions, disk_binding};
+use entresol_engine::{
+    DailyWrites, DiskLayer, FlashTier, Layer, TierError, TierOptions, WriteBudget, disk_binding,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ pub struct Files {
     disk: (PathBuf, u64),
     log: (PathBuf, u64),
     flash: Option<(PathBuf, u64, PolicyKind)>,
+    flash_writes_per_day: Option<u64>,
 }
 
 /// An open store, and notices for its owner.
@@ -35,12 +38,21 @@ pub struct OpenFiles {
 impl Files {
     /// A database and its log without a flash cache.
     pub fn new(disk: impl Into<PathBuf>, disk_bytes: u64, log: impl Into<PathBuf>, log_bytes: u64) -> Self {
-        Self { disk: (disk.into(), disk_bytes), log: (log.into(), log_bytes), flash: None }
+        let (disk, log) = ((disk.into(), disk_bytes), (log.into(), log_bytes));
+        Self { disk, log, flash: None, flash_writes_per_day: None }
     }
 
     /// With a flash cache between memory and the disk.
     pub fn with_flash(self, flash: impl Into<PathBuf>, bytes: u64, policy: PolicyKind) -> Self {
         Self { flash: Some((flash.into(), bytes, policy)), ..self }
+    }
+
+    /// At most so much is written to flash in a day, as long as the store is open: flash wears out. Only with
+    /// a policy that weighs what a write is worth: `reuse`, `reuse-slots`. Device writes are those of the
+    /// bytes used of the flash.
+    pub fn with_flash_writes_per_day(self, writes: DailyWrites) -> Self {
+        let bytes = self.flash.as_ref().map_or(0, |(_, bytes, _)| *bytes);
+        Self { flash_writes_per_day: writes.bytes(bytes), ..self }
     }
 
     /// Creates an empty store. Files with valuable content are refused, unless [`Options::overwrite`] is set.
@@ -133,7 +145,10 @@ impl Files {
             None => None,
             Some((path, bytes, policy)) => {
                 let device = device(path, *bytes).map_err(layer("flash"))?;
-                Some((device, TierOptions::for_device(*policy, *bytes, page_bytes)))
+                let budget =
+                    WriteBudget { bytes_per_day: self.flash_writes_per_day, ..WriteBudget::UNLIMITED };
+                let usual = TierOptions::for_device(*policy, *bytes, page_bytes);
+                Some((device, TierOptions { write_budget: budget, ..usual }))
             }
         };
         Ok(Devices { disk, log, flash, notices })

@@ -4,6 +4,7 @@ use super::machine::MachineArgs;
 use super::values;
 use clap::{Args, Subcommand};
 use entresol_core::System;
+use entresol_engine::DailyWrites;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -74,6 +75,11 @@ pub struct TpccArgs {
     #[arg(long, value_name = "MINUTES", value_parser = values::minutes, default_value = "5")]
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]
     pub minutes: Duration,
+    /// Budget of writes to flash, for policies that weigh what a write is worth (reuse, reuse-slots): device
+    /// writes such as `1x`, or bytes such as `200G`; the bucket holds ten seconds' worth
+    #[arg(long, value_name = "BUDGET", value_parser = DailyWrites::read, default_value = "unlimited")]
+    #[arg(conflicts_with = "real", help_heading = "What to run")]
+    pub flash_writes_per_day: DailyWrites,
     /// Seconds between database checkpoints
     #[arg(long, value_name = "SECONDS", value_parser = values::interval, default_value = "180")]
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]

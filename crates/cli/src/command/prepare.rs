@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use entresol_core::{Config, System};
 use entresol_device::held;
+use entresol_engine::DailyWrites;
 use entresol_lab::bench;
 use entresol_lab::config::{BenchConfig, RealPaths, Run, Warmup};
 use entresol_lab::replay::FragmentKnobs;
@@ -50,6 +51,7 @@ pub fn config(
         flash_device: args.flash_device.clone(),
         disk_device: args.disk_device.clone(),
         fragments: knobs(&args.fragments, systems.contains(&System::Fragments), "--system")?,
+        flash_writes_per_day: DailyWrites::Unlimited,
         measured,
         warmup: args.warmup,
         checkpoint_interval,

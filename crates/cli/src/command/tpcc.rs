@@ -19,6 +19,7 @@ pub fn run(args: &TpccArgs) -> Result<(), Failure> {
     prepare::distinct("--flash-percent", &args.flash_percent, f64::to_string)?;
     let runs = runs(&args.systems, &args.flash_percent);
     let config = prepare::config(&args.machine, &args.systems, args.minutes, args.checkpoint_interval)?;
+    let config = BenchConfig { flash_writes_per_day: args.flash_writes_per_day, ..config };
     prepare::sizes(&config, &runs)?;
     let outputs = Outputs::prepare(args.machine.json.as_deref(), args.machine.html.as_deref())?;
 

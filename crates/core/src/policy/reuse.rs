@@ -11,8 +11,10 @@
 //!
 //! on fetch of p:                count a use for its class at its age; p's class takes the age up. On flash and as a ghost
 //! on eviction of p from DRAM:   p's age is counted from now
-//!                               if p is on flash: if p.fdirty: p enters (over its older version, or at the rear)
-//!                               else if the flash is full, and
+//!                               if p is on flash: if p.fdirty: p enters (over its older version, or at the rear);
+//!                                 slots, if the owner's budget of writes is used up: p goes to disk, and leaves
+//!                               else if w × chance (slots: twice the chance) is less than the owner asks for, or
+//!                                    the flash is full, and
 //!                                 ring:  w × chance < the greater of stays_from and the margin
 //!                                 slots: uses < threshold / 2, or w × value < 3/2 of the margin:
 //!                                   p goes to disk if it is dirty, and becomes a ghost
@@ -66,6 +68,7 @@ mod note;
 mod rewrites;
 mod run;
 mod share;
+mod threshold;
 mod time;
 mod work;
 
@@ -136,7 +139,7 @@ impl Policy for Reuse {
             return Decision::There;
         }
         let chance = memory.weight_of_offer(offer);
-        if memory.has_dequeued() && chance < memory.enters_from() {
+        if chance < memory.threshold().of_owner || (memory.has_dequeued() && chance < memory.enters_from()) {
             Decision::Bypass
         } else {
             Decision::Enter
@@ -255,7 +258,12 @@ impl Policy for ReuseSlots {
 
     fn admit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Decision {
         if let Some(decision) = known(pages, memory, offer) {
-            return decision;
+            let overwrites = pages.directory.find_on_flash(offer.page).is_some();
+            let is_spared = offer.fdirty && overwrites && memory.threshold().is_out_of_reach();
+            return if is_spared { Decision::Bypass } else { decision };
+        }
+        if memory.is_too_dear(offer) {
+            return Decision::Bypass;
         }
         if pages.directory.counts.valid + Self::free_ahead(pages) < pages.directory.slots {
             return Decision::Enter;

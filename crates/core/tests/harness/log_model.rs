@@ -4,8 +4,8 @@ use super::Model;
 use super::log_records::Records;
 use super::reuse_evidence::{Evidence, Note};
 use entresol_core::{
-    Admission, CleanPage, Cleaning, Config, DequeuePage, Fate, Flush, Forget, Forgotten, Generation, Job,
-    Lookup, Occupancy, PageId, PolicyKind, Position, SlotId, WritePage,
+    Admission, CleanPage, Cleaning, Config, Costs, DequeuePage, Fate, Flush, Forget, Forgotten, Generation,
+    Job, Lookup, Occupancy, PageId, PolicyKind, Position, SlotId, WritePage,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -189,23 +189,23 @@ impl LogModel {
 }
 
 impl Model for LogModel {
+    fn cost(&mut self, costs: &Costs) {
+        self.evidence.cost(costs);
+    }
+
     fn fetch(&mut self, page: PageId, found: &Lookup) {
         let newest = self.newest(page);
         match found {
             Lookup::Absent => assert_eq!(newest, None, "page {page} is in the model"),
             Lookup::Staged { position, dirty, .. } => {
-                let version = &self.versions[&position.0];
-                assert_eq!((Some(position.0), version.published), (newest, false));
-                assert_eq!(version.dirty, *dirty);
+                let Version { published, dirty: was, .. } = self.versions[&position.0];
+                assert_eq!((Some(position.0), published, was), (newest, false, *dirty));
             }
             Lookup::Flash { slot, generation, dirty } => {
                 let position = newest.expect("the model has the page");
-                assert!(generation.matches(Position(position)));
-                assert_eq!(slot.0 as u64, position % self.config.slots as u64);
-                assert_eq!(
-                    (self.versions[&position].published, self.versions[&position].dirty),
-                    (true, *dirty)
-                );
+                assert!(generation.matches(Position(position)) && self.versions[&position].published);
+                let was = self.versions[&position].dirty;
+                assert_eq!((u64::from(slot.0), was), (position % u64::from(self.config.slots), *dirty));
             }
         }
         match newest {
@@ -240,8 +240,8 @@ impl Model for LogModel {
             }
             Admission::Full => {
                 assert!(enqueue, "page {page} is there already");
-                let room = self.released + self.config.slots as u64 - self.rear;
-                let staging_full = self.rear - self.staged_front == self.config.staging_pages() as u64;
+                let room = self.released + u64::from(self.config.slots) - self.rear;
+                let staging_full = self.rear - self.staged_front == self.config.staging_pages().into();
                 let dequeues = (self.scan - self.released) / self.group();
                 assert!(
                     staging_full || room < self.group() * (dequeues + 2 + self.spare()),

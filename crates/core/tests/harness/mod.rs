@@ -22,13 +22,15 @@ pub use choices::Choices;
 pub use world::World;
 
 use entresol_core::{
-    Admission, CleanPage, Cleaning, Config, DequeuePage, Flush, Forget, Forgotten, Job, Lookup, Occupancy,
-    PageId, Placement, PolicyKind, Position, SlotId, Taken, WritePage,
+    Admission, CleanPage, Cleaning, Config, Costs, DequeuePage, Flush, Forget, Forgotten, Job, Lookup,
+    Occupancy, PageId, Placement, PolicyKind, Position, SlotId, Taken, WritePage,
 };
 use std::ops::Range;
 
 /// A naive model of a policy: it is told of all events, and asserts the answers.
 pub trait Model {
+    /// What the devices cost from now on.
+    fn cost(&mut self, costs: &Costs);
     /// A checkpoint begins.
     fn close_group(&mut self) {}
     fn fetch(&mut self, page: PageId, found: &Lookup);

@@ -167,6 +167,22 @@ impl Evidence {
         }
     }
 
+    /// Costs from now on; the times are those from before.
+    pub fn cost(&mut self, costs: &Costs) {
+        self.costs = *costs;
+        self.stays_from = self.stays_from.max(self.worth_of_owner());
+    }
+
+    /// The least weight of pages that are written, as the owner has it.
+    fn worth_of_owner(&self) -> u64 {
+        u64::from(self.costs.write_worth_permille) * CERTAIN / 1000
+    }
+
+    /// Slots: the owner wants no writes.
+    pub fn spares_all_writes(&self) -> bool {
+        self.costs.write_worth_permille == Costs::WRITE_WORTH_MAX
+    }
+
     fn epoch_misses(&self) -> u64 {
         (self.slots / 32).max(1)
     }
@@ -239,7 +255,7 @@ impl Evidence {
 
     /// The least weight of pages that are written to flash.
     pub fn least(&self) -> u64 {
-        self.threshold.max(u64::from(self.costs.write_worth_permille) * CERTAIN / 1000)
+        self.threshold.max(self.worth_of_owner())
     }
 
     /// A group of so many pages is dequeued, whose valid ones have these weights. At most `most` stay.
@@ -273,7 +289,8 @@ impl Evidence {
 
     /// Whether a page of this weight, which is offered to the ring, is kept out.
     pub fn is_unlikely(&self, weight: u64) -> bool {
-        self.has_dequeued && weight < self.stays_from.max(self.margin)
+        let full = self.has_dequeued && weight < self.stays_from.max(self.margin);
+        full || weight < self.worth_of_owner()
     }
 
     fn used(&mut self, note: Note, dirty: bool) -> Note {
@@ -361,8 +378,12 @@ impl Evidence {
         let (class, of_class) = (self.class_of(page), self.of_offer(page, dirty));
         let chance = of_class.chance[0];
         let uses = if class == NEW { chance } else { chance.max(32 * of_class.value[0]) };
-        let wanted = u64::from(self.costs.write_worth_permille) * CERTAIN / 1000;
-        uses < self.threshold / 2 || chance < wanted / 2
+        uses < self.threshold / 2
+    }
+
+    /// Slots: fewer uses come in time than the owner asks for.
+    pub fn is_too_dear(&mut self, page: PageId, dirty: bool) -> bool {
+        self.of_offer(page, dirty).chance[0] < self.worth_of_owner() / 2
     }
 
     pub fn weight_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {

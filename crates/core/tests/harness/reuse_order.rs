@@ -3,7 +3,7 @@
 use super::orders::place;
 use super::reuse_evidence::{Evidence, Note};
 use super::slots_model::{Decision, Facts, Order, Resident};
-use entresol_core::{Config, PageId};
+use entresol_core::{Config, Costs, PageId};
 use std::collections::{BTreeMap, VecDeque};
 
 pub struct ReuseOrder {
@@ -57,6 +57,10 @@ impl ReuseOrder {
 }
 
 impl Order for ReuseOrder {
+    fn cost(&mut self, costs: &Costs) {
+        self.evidence.cost(costs);
+    }
+
     fn arrives(&mut self, _page: PageId, _free: i64, _busy: &dyn Fn(PageId) -> bool) -> bool {
         false
     }
@@ -67,12 +71,21 @@ impl Order for ReuseOrder {
 
     fn admits(&mut self, page: PageId, facts: &Facts) -> Decision {
         if facts.there {
+            let is_spared =
+                facts.fdirty && self.resident.contains_key(&page) && self.evidence.spares_all_writes();
             let note = match facts.staged {
                 Some(position) => self.staged.get_mut(&position).expect("it is staged"),
                 None => self.resident.get_mut(&page).expect("it is resident"),
             };
-            self.evidence.given_up(note, facts.was_dirty, facts.fdirty);
-            return if facts.fdirty { Decision::Enter } else { Decision::There };
+            self.evidence.given_up(note, facts.was_dirty && !is_spared, facts.fdirty);
+            return match (is_spared, facts.fdirty) {
+                (true, _) => Decision::Bypass,
+                (_, true) => Decision::Enter,
+                _ => Decision::There,
+            };
+        }
+        if self.evidence.is_too_dear(page, facts.dirty) {
+            return Decision::Bypass;
         }
         if self.shown.len() as u64 + self.ahead(self.slots) < self.slots {
             return Decision::Enter;
@@ -122,6 +135,7 @@ impl Order for ReuseOrder {
 
     fn leaving(&mut self, page: PageId, dirty: bool, is_newest: bool) {
         let note = self.resident.remove(&page).expect("it is resident");
+        self.shown.retain(|_, (shown, _)| *shown != page);
         if is_newest {
             self.evidence.leave(page, note, dirty);
         }

@@ -4,13 +4,15 @@ use super::Model;
 use super::orders::order_of;
 pub use super::orders::{Decision, Facts};
 use entresol_core::{
-    Admission, CleanPage, Cleaning, Config, DequeuePage, Flush, Forget, Forgotten, Generation, Job, Lookup,
-    Occupancy, PageId, PolicyKind, Position, SlotId, Taken, WritePage,
+    Admission, CleanPage, Cleaning, Config, Costs, DequeuePage, Flush, Forget, Forgotten, Generation, Job,
+    Lookup, Occupancy, PageId, PolicyKind, Position, SlotId, Taken, WritePage,
 };
 use std::collections::BTreeMap;
 
 /// A policy, naively.
 pub trait Order {
+    /// What the devices cost from now on.
+    fn cost(&mut self, _costs: &Costs) {}
     /// Whether a page from disk may enter; `free` slots are left after all staged pages have taken one.
     fn arrives(&mut self, page: PageId, free: i64, busy: &dyn Fn(PageId) -> bool) -> bool;
     fn admits(&mut self, page: PageId, facts: &Facts) -> Decision;
@@ -339,14 +341,16 @@ impl Model for SlotsModel {
             assert_eq!(got, Taken::Copied);
             return;
         }
-        let dirty = self.is_dirty(page);
-        let expected = if self.forget(page) == Some(true) { Taken::Moved { dirty } } else { Taken::Copied };
-        assert_eq!(got, expected);
+        let (dirty, moved) = (self.is_dirty(page), self.forget(page) == Some(true));
+        assert_eq!(got, if moved { Taken::Moved { dirty } } else { Taken::Copied });
+    }
+
+    fn cost(&mut self, costs: &Costs) {
+        self.order.cost(costs);
     }
 
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission) {
-        let there = self.is_there(page);
-        let was_dirty = self.is_dirty(page) && got != Admission::Full;
+        let (there, was_dirty) = (self.is_there(page), self.is_dirty(page) && got != Admission::Full);
         let facts = Facts { there, staged: self.newest_staged(page), was_dirty, dirty, fdirty };
         self.order.show(&self.resident);
         match self.order.admits(page, &facts) {

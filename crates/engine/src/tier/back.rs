@@ -9,6 +9,7 @@ use super::objects::ObjectLog;
 use super::placed::{LogParts, Placed};
 use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
+use super::thrift::Thrift;
 use super::through::Through;
 use crate::api::{TierMetrics, Upstream};
 use crate::disk::{DiskPages, DurableNotes};
@@ -39,6 +40,8 @@ pub(crate) struct Back {
     pub through: Option<Through>,
     /// Of a cache that can go on without its flash though pages on it are newer.
     pub degradable: Option<Degradable>,
+    /// The owner's budget of writes to flash.
+    pub thrift: Thrift,
     /// No second chances: the owner wants fewer writes to flash.
     pub spares_writes: AtomicBool,
     /// Uses that a write to flash must promise, in thousandths.

@@ -90,6 +90,7 @@ impl Back {
             let written = std::iter::once((victim.page, victim.lsn));
             self.notes.add(&self.disk, self.upstream().as_deref(), written)?;
         }
+        self.look_at_budget();
         Ok(Evicted { dirty: false })
     }
 

@@ -35,6 +35,7 @@ impl Back {
         self.disk.read(page, buffer)?;
         self.front.tallies().disk_reads.add(1);
         self.front.populate(page, ticket, buffer)?;
+        self.look_at_budget();
         Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
     }
 

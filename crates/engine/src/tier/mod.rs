@@ -61,6 +61,7 @@ mod shared;
 mod slot_directory;
 mod superblock;
 mod superblock_copies;
+mod thrift;
 mod through;
 mod trim;
 mod wanted;
@@ -73,7 +74,7 @@ use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
 pub use ahead::FlashRead;
 use back::Back;
-use entresol_core::{Costs, PageId, mutant};
+use entresol_core::{PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -81,7 +82,6 @@ use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 pub use detach::{DetachReport, cache_on, detach, disown, marks_on, renounce};
@@ -248,25 +248,6 @@ impl FlashTier {
     pub fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
         let _guard = PanicGuard(&self.back);
         self.back.write_around(first, data)
-    }
-
-    /// From now on no page gets a second chance, or those that the policy gives one again: for an owner who
-    /// wants fewer writes to flash.
-    pub fn spare_writes(&self, spares: bool) {
-        self.back.spares_writes.store(spares, Relaxed);
-    }
-
-    /// From now on a write to flash must promise so many uses, in thousandths, where the policy weighs that
-    /// ([`entresol_core::Facts::weighs_costs`]): for an owner who wants fewer writes. 0: as the devices'
-    /// times have it.
-    pub fn set_write_worth(&self, permille: u32) {
-        let front = &self.back.front;
-        let before = self.back.write_worth_permille.swap(permille, Relaxed);
-        if before != permille && front.config.policy.facts().weighs_costs {
-            let costs = Costs { write_worth_permille: permille, ..front.options.costs };
-            // A cache that was given up says so where it is used.
-            let _ = front.with(|partition| partition.set_costs(&costs));
-        }
     }
 
     /// Bytes of a page.

@@ -11,6 +11,7 @@ use super::placed::{LogParts, Placed, SlotParts};
 use super::plan::{OpenPlan, Outcome, Reading, decide};
 use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
+use super::thrift::Thrift;
 use super::through::Through;
 use crate::costs::measure_costs;
 use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
@@ -124,7 +125,7 @@ pub(crate) fn assemble(
         Placed::Slots(slots) => (slots.first, slots.directory.as_ref().map(SlotDirectory::listed)),
     };
     let (page_bytes, page_format) = (options.page_bytes, options.page_format);
-    let worth = options.costs.write_worth_permille;
+    let (worth, write_budget) = (options.costs.write_worth_permille, options.write_budget);
     let objects = Back::object_log(&options, superblock.cache);
     let has_no_log_above = page_format.has_no_owner_with_a_log() && options.objects == 0;
     let can_degrade = has_no_log_above && matches!(placed, Placed::Log(_));
@@ -142,6 +143,7 @@ pub(crate) fn assemble(
         causes: Causes::default(),
         objects,
         degradable: can_degrade.then(Degradable::default),
+        thrift: Thrift::new(write_budget.begin()),
         spares_writes: AtomicBool::new(false),
         write_worth_permille: AtomicU32::new(worth),
         through: page_format.has_no_owner_with_a_log().then(Through::default),

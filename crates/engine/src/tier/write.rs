@@ -143,6 +143,7 @@ impl Back {
             }
             self.front.tallies().writes_took.ends(begin);
             self.front.tallies().flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
+            self.look_at_budget();
             self.front.job_is_done();
         }
     }

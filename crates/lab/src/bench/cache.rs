@@ -3,10 +3,13 @@
 use crate::bench::image::PAGE_BYTES;
 use crate::config::{BenchConfig, Run};
 use crate::replay::FragmentKnobs;
+use crate::replay::device::Catalogue;
 use anyhow::Context;
-use entresol_core::{Placement, System};
+use entresol_core::{Placement, PolicyKind, System};
 use entresol_device::Device;
-use entresol_engine::{FlashTier, FragmentOptions, FragmentTier, Layer, TierOptions, flash_bytes};
+use entresol_engine::{
+    DailyWrites, FlashTier, FragmentOptions, FragmentTier, Layer, TierOptions, WriteBudget, flash_bytes,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,9 +31,11 @@ impl CacheOptions {
         let pages = || u32::try_from(pages).context("the flash cache is too large: at most 2^28 pages");
         Ok(match run.system {
             System::DiskOnly | System::FlashOnly => None,
-            System::Cached(policy) => {
-                Some(Self::Slots(TierOptions { measures_costs: true, ..TierOptions::new(policy, pages()?) }))
-            }
+            System::Cached(policy) => Some(Self::Slots(TierOptions {
+                measures_costs: true,
+                write_budget: write_budget(config, policy)?,
+                ..TierOptions::new(policy, pages()?)
+            })),
             System::Fragments => Some(Self::Fragments(fragment_options(config.fragments, pages()?))),
         })
     }
@@ -76,6 +81,18 @@ impl CacheOptions {
     pub fn knows_what_is_durable(&self) -> bool {
         matches!(self, Self::Slots(options) if options.policy.placement() == Placement::Log)
     }
+}
+
+/// The bucket holds as much as flows in in so long a time: runs take minutes.
+const HOLDS: Duration = Duration::from_secs(10);
+
+/// How much a policy may write, if it weighs what a write is worth.
+pub(super) fn write_budget(config: &BenchConfig, policy: PolicyKind) -> anyhow::Result<WriteBudget> {
+    if config.flash_writes_per_day == DailyWrites::Unlimited || !policy.facts().weighs_costs {
+        return Ok(WriteBudget::UNLIMITED);
+    }
+    let device = Catalogue::builtin().flash(&config.flash_device)?.capacity_gb * 1e9;
+    Ok(WriteBudget { bytes_per_day: config.flash_writes_per_day.bytes(device as u64), holds: HOLDS })
 }
 
 /// A cache of fragments with these knobs in `pages` pages of flash. Whether it is possible,

@@ -1,6 +1,6 @@
 //! One run of `bench tpcc`: warm up, measure, verify.
 
-use crate::bench::cache::CacheOptions;
+use crate::bench::cache::{CacheOptions, write_budget};
 use crate::bench::digest;
 use crate::bench::image::{CPU, Image, PAGE_BYTES};
 use crate::bench::record::Recording;
@@ -10,6 +10,7 @@ use crate::bench::warmth::Warmth;
 use crate::config::{BenchConfig, Run, Stage, Warmup};
 use crate::result::TpccResult;
 use anyhow::{Context, bail};
+use entresol_core::System;
 use entresol_device::Counters;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::{Time, now};
@@ -63,7 +64,9 @@ pub fn simulate(
         run_on(&rig, config, image.pages, run, recording, progress)
     })
     .with_context(|| format!("system {}", run.system.name()))?;
+    let flash_writes = result.flash_writes.take();
     result.digest = digest::of(&result, decisions);
+    result.flash_writes = flash_writes;
     result.speedup = speedup;
     result.wall_seconds = began.elapsed().as_secs_f64();
     result.resident_mib = resident_mib();
@@ -87,7 +90,7 @@ pub fn run_on(
     store.model_cpu(CPU);
     let window = measure(config, &store, rig, run, recording.map(|recording| &**recording), progress)?;
     let speedup = now().since(began).as_secs_f64() / began_wall.elapsed().as_secs_f64();
-    let mut result = describe(config, database_pages, run);
+    let mut result = describe(config, database_pages, run)?;
     window.fill(&mut result);
     progress(Stage::Checking);
     rig.stop_the_clock();
@@ -175,9 +178,14 @@ fn measure(
 }
 
 /// The configuration part of a result.
-fn describe(config: &BenchConfig, database_pages: u64, run: Run) -> TpccResult {
+fn describe(config: &BenchConfig, database_pages: u64, run: Run) -> anyhow::Result<TpccResult> {
     let (dram_pages, flash_pages) = sizes(config, database_pages, run);
-    TpccResult {
+    let budget = match run.system {
+        System::Cached(policy) => write_budget(config, policy)?.bytes_per_day,
+        _ => None,
+    };
+    Ok(TpccResult {
+        flash_writes_per_day: budget,
         system: run.system.name().to_owned(),
         flash_percent: if flash_pages > 0 { run.flash_percent } else { 0.0 },
         flash_device: config.flash_device.clone(),
@@ -190,7 +198,7 @@ fn describe(config: &BenchConfig, database_pages: u64, run: Run) -> TpccResult {
         flash_pages,
         dram_pages,
         ..TpccResult::default()
-    }
+    })
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
@@ -224,6 +232,7 @@ impl Window {
         let written = after.disk_writes - before.disk_writes;
         result.write_reduction = if result.flash_pages == 0 { 0.0 } else { 1.0 - ratio(written, dirty) };
         result.duplicate_share = ratio(after.slots_superseded, after.slots_superseded + after.slots_valid);
+        result.flash_writes = (result.flash_pages > 0).then(|| after.flash_writes - before.flash_writes);
         result.flash_utilisation = (end.flash.busy - start.flash.busy).as_secs_f64() / seconds;
         result.flash_iops = pages(&start.flash, &end.flash) as f64 / seconds;
         result.disk_utilisation = (end.disk.busy - start.disk.busy).as_secs_f64() / seconds;

@@ -7,6 +7,7 @@ use super::model::{
     Axis, Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table,
 };
 use super::text::{NONE, decimal, or_none, percent, whole, yes_no};
+use crate::bench::image::PAGE_BYTES;
 use crate::paper::{NOT_A_TPC_RESULT, face};
 use crate::result::TpccResult;
 use entresol_core::System;
@@ -256,6 +257,7 @@ fn measured(results: &[TpccResult]) -> Section {
         Column::numbers("util, %").under("flash device"),
         Column::numbers("IOPS").under("flash device"),
         Column::numbers("WA").under("flash device"),
+        Column::numbers("GB a day").under("flash device"),
         Column::numbers("util, %").under("disk device"),
         Column::numbers("IOPS").under("disk device"),
     ];
@@ -275,12 +277,18 @@ fn measured(results: &[TpccResult]) -> Section {
             flash(percent(r.flash_utilisation)),
             flash(whole(r.flash_iops)),
             flash(decimal(r.flash_write_amplification, 2)),
+            r.flash_writes.map_or(NONE.into(), |pages| whole(gigabytes_a_day(pages, r.virtual_minutes))),
             disk(percent(r.disk_utilisation)),
             disk(whole(r.disk_iops)),
         ]
     };
     let rows = ordered(results).into_iter().map(row).collect();
     Section { title: "Also measured".into(), blocks: vec![Block::Table(Table { columns, rows })] }
+}
+
+/// 10⁹ bytes of the store's pages, of so many in `minutes`.
+fn gigabytes_a_day(pages: u64, minutes: f64) -> f64 {
+    (pages * u64::from(PAGE_BYTES)) as f64 / 1e9 * 24.0 * 60.0 / minutes
 }
 
 fn proof(results: &[TpccResult]) -> Section {

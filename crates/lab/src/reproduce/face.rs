@@ -16,6 +16,7 @@ use crate::replay::FragmentKnobs;
 use crate::report::{Axis, Block, Chart, Line, LineChart, Section, restart_report, tpcc_report};
 use crate::result::{RestartResult, TpccResult};
 use entresol_core::{PolicyKind, System};
+use entresol_engine::DailyWrites;
 use entresol_store::Replacement;
 use std::time::Duration;
 
@@ -80,6 +81,7 @@ impl Plan {
             flash_device: "mlc".into(),
             disk_device: "raid0-8".into(),
             fragments: FragmentKnobs::default(),
+            flash_writes_per_day: DailyWrites::Unlimited,
             measured: self.measured,
             warmup: self.warmup,
             checkpoint_interval: Duration::from_secs(180),

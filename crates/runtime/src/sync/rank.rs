@@ -107,6 +107,7 @@ ranks! {
     ForgottenRecords: Blocks, One, "forgotten records", "Records of forgotten pages, for the next directory segments.";
     MissingPages: Blocks, One, "missing pages", "Which pages the disk lacks since its flash failed.";
     Destaged: Blocks, One, "destaged versions", "Which versions were destaged lately.";
+    WriteBudget: Blocks, One, "write budget", "What may still be written to flash.";
     Syncs: Blocks, One, "syncs", "Syncs of a device that are under way.";
     Signal: Blocks, One, "signal", "Tasks that wait for a notification.";
     Buffers: Blocks, One, "page buffers", "Unused buffers of one page.";

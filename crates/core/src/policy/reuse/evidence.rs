@@ -3,9 +3,7 @@
 //! - [`Time`] is counted in misses of DRAM, in epochs.
 //! - Of each page there is a [`Note`], in which its class is, and of each class a [`Hazard`].
 //!
-//! - A *threshold* is the least weight of pages that are written. Work is counted and multiplied by what it
-//!   costs: while flash takes longer than disk, the threshold grows, since then each write takes time from
-//!   the reads of the same device; while flash has time to spare, it shrinks.
+//! - A page must be worth a [`Threshold`] to be written. Work is counted and multiplied by what it costs.
 //! - A *share* of each group stays in the ring ([`Share`]).
 //!
 //! Invariants: no page's note is older than [`AGE_MAX`](super::note::AGE_MAX) and a half, so ages are not
@@ -20,6 +18,7 @@ use super::note::{CLASSES, NEW, Note, number_of};
 use super::rewrites::Rewrites;
 use super::run::Run;
 use super::share::Share;
+use super::threshold::Threshold;
 use super::time::{EPOCHS, Time};
 use super::work::{Times, Work};
 use crate::PageId;
@@ -38,14 +37,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 const WORK_FADES: u32 = 8;
 /// `stays_from` changes by its part of so many, and is never less than this.
 const STEPS: u32 = 32;
-/// The threshold: least, and most.
-const THRESHOLD_MIN: u32 = CERTAIN / 10;
-const THRESHOLD_MAX: u32 = CERTAIN * 6 / 10;
-/// It grows by its part of so many while flash takes longer than disk, and shrinks by its part of so many
-/// while it takes less than so many tenths of the disk's time.
-const GROWS: u32 = 10;
-const SHRINKS: u32 = 20;
-const TIME_TO_SPARE: u64 = 8;
 /// In slots: pages that promise fewer uses than a threshold's part of so many do not enter.
 const SLOT_PART: u32 = 2;
 /// Groups, or victims, whose mean the margin is.
@@ -81,10 +72,8 @@ struct Head {
     /// A running mean. Log placement: of the greatest weight of the pages of a group that left. Slot
     /// placement: of the worth of victims.
     margin: u32,
-    /// The least weight of pages that are written, as times have it.
-    threshold: u32,
-    /// The same, as the owner has it.
-    threshold_of_owner: u32,
+    /// The least weight of pages that are written.
+    threshold: Threshold,
     /// Slots.
     slots: u32,
     /// What the use of a dirty page saves.
@@ -125,8 +114,8 @@ impl<'r> Memory<'r> for Evidence<'r> {
         head.time = Time::of_slots(sizes.slots);
         head.slots = sizes.slots;
         head.rewrites = Rewrites::NONE;
-        (head.threshold, head.stays_from, head.share) =
-            (THRESHOLD_MIN, THRESHOLD_MIN, Share::OF_UNKNOWN_COSTS);
+        head.threshold = Threshold::FIRST;
+        (head.stays_from, head.share) = (head.threshold.least(), Share::OF_UNKNOWN_COSTS);
         // Counts fade, so that they stay below eight for each slot.
         head.one = 1 << sizes.slots.leading_zeros().saturating_sub(3).min(8);
         let (first, others) = self.hazards.split_first_mut().expect("there are classes");
@@ -209,10 +198,8 @@ impl Evidence<'_> {
             disk_read: costs.disk_read_ns & known,
             disk_write: costs.disk_write_ns & known,
         };
-        let worth =
-            u64::from(costs.write_worth_permille.min(Costs::WRITE_WORTH_MAX)) * u64::from(CERTAIN) / 1000;
-        head.threshold_of_owner = worth as u32;
-        head.stays_from = head.stays_from.max(head.threshold_of_owner);
+        head.threshold.set_owners(costs.write_worth_permille);
+        head.stays_from = head.stays_from.max(head.threshold.of_owner);
     }
 
     /// How long the devices have been at work.
@@ -228,12 +215,8 @@ impl Evidence<'_> {
         head.recent.fade(WORK_FADES);
         head.recent.add(&work);
         let (flash, disk) = work.times(&head.times);
-        if flash > disk {
-            head.threshold = (head.threshold + head.threshold / GROWS).min(THRESHOLD_MAX);
-        } else if flash * 10 < disk * TIME_TO_SPARE {
-            head.threshold = (head.threshold - head.threshold / SHRINKS).max(THRESHOLD_MIN);
-        }
-        head.stays_from = head.stays_from.max(head.threshold);
+        head.threshold.adapt(flash, disk);
+        head.stays_from = head.stays_from.max(head.threshold.by_times);
     }
 
     /// The group in `slots` of the ring is about to be dequeued; at most so many of its pages stay.
@@ -252,7 +235,7 @@ impl Evidence<'_> {
             let (_, best, _) = weights.select_nth_unstable_by_key(staying, |weight| Reverse(*weight));
             head.margin = with_one_more(head.margin, *best);
         }
-        let least = head.threshold.max(head.threshold_of_owner);
+        let least = head.threshold.least();
         let step = head.stays_from / STEPS;
         let changed = match head.share.is_exceeded(staying as u32, group_pages) {
             true => head.stays_from + step,
@@ -401,13 +384,22 @@ impl Evidence<'_> {
 
     /// In slots: whether a page that is offered promises too few uses within the horizon. For one that was
     /// used before its rate counts, as it may stay for longer: in a loop longer than the horizon no use comes
-    /// in time, but many come later. A worth that the owner asks for is one of uses in time.
+    /// in time, but many come later.
     pub(super) fn is_unlikely(&self, offer: &Offer) -> bool {
-        let (head, class) = (&self.head, self.class_of_offer(offer));
+        let class = self.class_of_offer(offer);
         let hazard = &self.hazards[number_of(class, offer.dirty)];
         let by_rate = if class == NEW { 0 } else { hazard.value(0) * EPOCHS };
-        let chance = hazard.chance(0);
-        chance.max(by_rate) < head.threshold / SLOT_PART || chance < head.threshold_of_owner / SLOT_PART
+        hazard.chance(0).max(by_rate) < self.head.threshold.by_times / SLOT_PART
+    }
+
+    /// The least weight of pages that are written.
+    pub(super) fn threshold(&self) -> &Threshold {
+        &self.head.threshold
+    }
+
+    /// In slots: whether a page that is offered promises fewer uses in time than the owner asks for.
+    pub(super) fn is_too_dear(&self, offer: &Offer) -> bool {
+        self.of_offer(offer).chance(0) < self.head.threshold.of_owner / SLOT_PART
     }
 
     /// The probability that a page that is offered will be used within the horizon, weighed.
@@ -467,16 +459,14 @@ impl Evidence<'_> {
 
     /// Takes nothing in the region for granted.
     pub(super) fn check(&self) -> Result<(), Violation> {
-        let Head { class, note, ghost, one, stays_from, threshold, .. } = *self.head;
+        let Head { class, note, ghost, one, stays_from, .. } = *self.head;
         same(|| "the class to be refreshed exists", true, class < CLASSES)?;
         same(|| "the note to be refreshed exists", true, (note as usize) < self.notes.len())?;
         same(|| "the ghost to be refreshed exists", true, (ghost as usize) < self.ghosts.words())?;
         self.head.time.check()?;
         same(|| "a use counts", true, (1..=256).contains(&one))?;
-        let possible = THRESHOLD_MIN..=2 * CERTAIN;
-        same(|| "a possible threshold of staying", true, possible.contains(&stays_from))?;
-        let possible = THRESHOLD_MIN..=THRESHOLD_MAX;
-        same(|| "a possible threshold", true, possible.contains(&threshold))?;
+        same(|| "a possible threshold of staying", true, (1..=2 * CERTAIN).contains(&stays_from))?;
+        self.head.threshold.check()?;
         self.head.rewrites.check()?;
         self.head.share.check(self.head.slots)?;
         self.ghosts.check()

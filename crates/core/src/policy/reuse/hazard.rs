@@ -256,7 +256,7 @@ mod tests {
         for _ in 0..1000 {
             let hazards: [u64; BUCKETS] = std::array::from_fn(|bucket| {
                 noise = noise.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-                if WIDTHS[bucket] > 0 { (noise >> 40) % ALWAYS >> (noise >> 34) % 20 } else { 0 }
+                if WIDTHS[bucket] > 0 { ((noise >> 40) % ALWAYS) >> ((noise >> 34) % 20) } else { 0 }
             });
             for (age, value) in values(&hazards).into_iter().enumerate() {
                 let (mut unused, mut waited, mut greatest) = (1.0, 0.0, 0.0f64);

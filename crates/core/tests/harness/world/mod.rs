@@ -4,9 +4,9 @@ use super::crash::{self, Front, Recovered};
 use super::reuse_evidence::costs;
 use super::{Choices, Model, model_of};
 use entresol_core::{
-    Admission, CleanPage, Cleaning, Config, DequeuePage, DequeuePages, Fate, Flush, Generation, Job, Lookup,
-    Lsn, PageId, Partition, Placement, PolicyKind, Position, SlotId, Taken, Ticket, WritePage, WritePages,
-    region_bytes,
+    Admission, CleanPage, Cleaning, Config, Costs, DequeuePage, DequeuePages, Fate, Flush, Generation, Job,
+    Lookup, Lsn, PageId, Partition, Placement, PolicyKind, Position, SlotId, Taken, Ticket, WritePage,
+    WritePages, region_bytes,
 };
 use flushes::{SummaryCell, Summing};
 use forgets::Deaths;
@@ -242,6 +242,9 @@ impl World {
                 _ => {}
             }
         }
+        if self.config.policy.facts().weighs_costs && choices.once_in(100) {
+            return self.change_worth(choices);
+        }
         let pages = self.pages_used;
         match choices.below(100) {
             0..30 => {
@@ -281,6 +284,14 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The owner wants another number of writes.
+    fn change_worth(&mut self, choices: &mut Choices) {
+        let write_worth_permille = [0, 0, 150, 1200, Costs::WRITE_WORTH_MAX][choices.below(5)];
+        let costs = Costs { write_worth_permille, ..costs(&self.config) };
+        partition!(self).set_costs(&costs);
+        self.model.cost(&costs);
     }
 
     /// Asserts every invariant.

@@ -11,6 +11,7 @@ use crate::paper::judged;
 use crate::paper::sbp::{self as paper, Evidence, MEDIA, Restarted, STABLE, beginning, end, mean};
 use crate::replay::FragmentKnobs;
 use crate::report::{Axis, Bar, BarChart, BarGroup, Block, Chart, Line, LineChart, Section};
+use entresol_engine::DailyWrites;
 use entresol_store::Replacement;
 use run::{Ending, directory_on, restarts};
 use std::time::Duration;
@@ -55,6 +56,7 @@ impl Plan {
             flash_device: "fusion-slc".into(),
             disk_device: "ds4700".into(),
             fragments: FragmentKnobs::default(),
+            flash_writes_per_day: DailyWrites::Unlimited,
             measured: self.measured,
             warmup: Warmup::For(self.warmup),
             checkpoint_interval: self.checkpoint_interval,
