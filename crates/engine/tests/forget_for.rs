@@ -3,11 +3,17 @@
 
 mod support;
 
-use entresol_core::{Mode, PageId, PolicyKind};
-use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
-use entresol_engine::{FlashTier, Layer, TierError, TierOptions, flash_bytes};
+use entresol_core::{Lsn, Mode, PageId, PolicyKind};
+use entresol_device::{
+    Counters, Device, DeviceError, Fault, FaultPlan, FaultyDevice, Geometry, Injection, Io, MemoryDevice,
+};
+use entresol_engine::{DurableGroup, FlashTier, Layer, TierError, TierOptions, Upstream, flash_bytes};
 use entresol_format::PageFormat;
-use std::sync::Arc;
+use entresol_runtime::{sleep, spawn};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 use support::{PAGE, build, bytes_of, device_of, load, memory, open, simulate, small, version, victim};
 
 /// The pages that are forgotten, and others that fill groups meanwhile.
@@ -139,4 +145,143 @@ fn slots_forget_only_what_is_dead() {
     let refused = tier.forget_for(PageId(1), PageId(2), || -> Result<(), TierError> { panic!("not called") });
     assert!(matches!(refused, Err(TierError::Config(why)) if why.contains("slot placement")));
     tier.close().unwrap();
+}
+
+/// A flash whose writes wait while its gate is shut.
+struct Gated {
+    flash: MemoryDevice,
+    shut: AtomicBool,
+    waits: AtomicBool,
+}
+
+impl Device for Gated {
+    fn geometry(&self) -> Geometry {
+        self.flash.geometry()
+    }
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        while batch.iter().any(|io| matches!(io, Io::Write { .. })) && self.shut.load(SeqCst) {
+            self.waits.store(true, SeqCst);
+            sleep(Duration::from_millis(1));
+        }
+        self.flash.run(batch)
+    }
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.flash.sync()
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.flash.discard(offset, length)
+    }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.flash.drop_cached()
+    }
+    fn counters(&self) -> Counters {
+        self.flash.counters()
+    }
+}
+
+/// A page is in staging when a flush, or a checkpoint, begins, and is forgotten before it is written. The
+/// flush holds what it promised of that page only when what made it dead is durable.
+#[test]
+fn a_flush_waits_for_what_is_forgotten_beside_it() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    for (policy, checkpoint) in [
+        (PolicyKind::FaceGsc, false),
+        (PolicyKind::FaceGsc, true),
+        (PolicyKind::Reuse, false),
+        (PolicyKind::Reuse, true),
+    ] {
+        simulate(1, || flush_beside(policy, checkpoint));
+    }
+}
+
+fn flush_beside(policy: PolicyKind, checkpoint: bool) {
+    let options = TierOptions { write_workers: 1, ..small(policy, 96) };
+    let (_, disk) = memory(&options, support::PAGES);
+    load(disk.clone(), support::PAGES);
+    let flash = MemoryDevice::new("flash", flash_bytes(&options));
+    let flash = Arc::new(Gated { flash, shut: AtomicBool::new(false), waits: AtomicBool::new(false) });
+    let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+    DEAD.iter().for_each(|page| put(&tier, *page, 2));
+    tier.flush().unwrap();
+    // A group, whose write waits; the pages are in the one after it.
+    flash.shut.store(true, SeqCst);
+    (0..2 + u64::from(options.group_pages)).for_each(|page| put(&tier, OTHERS.start + page, 2));
+    while !flash.waits.load(SeqCst) {
+        sleep(Duration::from_millis(1));
+    }
+    DEAD.iter().for_each(|page| put(&tier, *page, 3));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let flusher = spawn("flusher", {
+        let (tier, is_over) = (tier.clone(), is_over.clone());
+        move || {
+            if checkpoint { tier.checkpoint() } else { tier.flush() }.unwrap();
+            is_over.store(true, SeqCst);
+        }
+    });
+    sleep(Duration::from_millis(100));
+    let done = tier.forget_for(PageId(DEAD[0]), PageId(DEAD[1]), || {
+        flash.shut.store(false, SeqCst);
+        sleep(Duration::from_secs(1));
+        assert!(!is_over.load(SeqCst), "{policy:?}: version 3 is promised, and a crash finds version 2");
+        write_past(&*disk, 4);
+        Ok::<(), TierError>(())
+    });
+    done.unwrap();
+    flusher.join();
+    assert_eq!(after_a_crash(&*flash, &*disk, &options), [4, 4], "{policy:?}");
+}
+
+/// What a buffer pool is told to be durable.
+#[derive(Default)]
+struct Told(Mutex<Vec<(PageId, Lsn)>>);
+
+impl Upstream for Told {
+    fn pull_victims(&self, _: usize) -> usize {
+        0
+    }
+    fn destaged(&self, _: PageId, _: Lsn) {}
+    fn durable(&self, pages: &[(PageId, Lsn)], _: Option<DurableGroup>) {
+        self.0.lock().extend(pages);
+    }
+}
+
+/// A page is written to a group that is not complete, and forgotten. The group's summary does not name it.
+#[test]
+fn a_forgotten_page_is_not_told_durable_with_its_group() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    simulate(1, || {
+        let options = small(PolicyKind::Face, 96);
+        let (flash, disk) = memory(&options, support::PAGES);
+        load(disk.clone(), support::PAGES);
+        let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+        let told = Arc::new(Told::default());
+        let upstream: Arc<dyn Upstream> = told.clone();
+        let upstream: Weak<dyn Upstream> = Arc::downgrade(&upstream);
+        tier.attach(upstream);
+        DEAD.iter().for_each(|page| put(&tier, *page, 2));
+        sleep(Duration::from_secs(1));
+        let done = tier.forget_for(PageId(DEAD[0]), PageId(DEAD[1]), || {
+            OTHERS.clone().take(10).for_each(|page| put(&tier, page, 2));
+            sleep(Duration::from_secs(1));
+            let told = told.0.lock();
+            assert!(told.contains(&(PageId(OTHERS.start), Lsn(2))), "the group is complete: {told:?}");
+            let durable = DEAD.map(|page| told.contains(&(PageId(page), Lsn(2))));
+            assert_eq!(after_a_crash(&*flash, &*disk, &options), [1, 1], "nothing was promised");
+            assert_eq!(durable, [false, false], "version 2 was told durable, and a crash finds version 1");
+            Ok::<(), TierError>(())
+        });
+        done.unwrap();
+        tier.close().unwrap();
+    });
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn each_mutant_is_noticed() {
+    support::mutants::hunt(&[
+        ("flush-leaves-forgotten-pages", "a_flush_waits_for_what_is_forgotten_beside_it"),
+        ("durable-told-though-forgotten", "a_forgotten_page_is_not_told_durable_with_its_group"),
+    ]);
 }

@@ -292,3 +292,43 @@ fn pages_of_named_objects_are_on_disk_when_their_owner_wants_them_there() {
         tier.close().unwrap();
     });
 }
+
+/// Were the new version on disk alone, and the cut lost in a crash, the older version would come back, and be
+/// served.
+#[test]
+fn a_changed_page_enters_while_a_cut_is_not_durable() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    support::simulate(1, || {
+        let mut rig = Rig::new(PolicyKind::Reuse);
+        rig.options.page_format = PageFormat::Native;
+        let tier = rig.create();
+        let object = tier.define(&name(1)).unwrap().unwrap();
+        let write = |number, lsn| {
+            let page = object.page(number);
+            tier.evict(support::victim(page, lsn, true, true), &support::build(page, lsn)).unwrap();
+        };
+        write(0, 2);
+        tier.flush().unwrap();
+        // From now on each page is kept out that may be.
+        tier.set_write_worth(2000);
+        write(1, 2);
+        assert_eq!(tier.metrics().bypassed, 1);
+        tier.cut(object, 0).unwrap();
+        write(0, 3);
+        assert!(tier.is_on_flash(object.page(0)), "the cut may be lost");
+        tier.flush().unwrap();
+        write(2, 3);
+        assert_eq!(tier.metrics().bypassed, 2, "the cut is durable");
+        tier.close().unwrap();
+    });
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn each_mutant_is_noticed() {
+    support::mutants::hunt(&[(
+        "bypass-before-the-cut-is-durable",
+        "a_changed_page_enters_while_a_cut_is_not_durable",
+    )]);
+}

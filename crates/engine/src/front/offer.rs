@@ -103,15 +103,19 @@ impl Front {
             if read.is_some_and(|ticket| !self.order.is_current(page, ticket)) {
                 return Some(Admission::AlreadyThere);
             }
+            let mut cut_may_be_lost = false;
             if let Some(objects) = objects {
                 objects.locator(ObjectId(page.object()))?;
-                // A copy that was cut off is not this page.
+                // A copy that was cut off is not this page. But if the cut is lost in a crash, it comes back:
+                // then no newer version may be on disk alone.
                 partition.drop_dead_copies(page, |page, position| objects.is_dead(page, position));
+                cut_may_be_lost =
+                    objects.durable() < objects.last() && !mutant!("bypass-before-the-cut-is-durable");
             }
             if dirty || fdirty {
                 self.order.changes(page);
             }
-            let admission = match fdirty && self.options.takes_changes {
+            let admission = match fdirty && (self.options.takes_changes || cut_may_be_lost) {
                 true => partition.evict_changed(page, lsn, dirty),
                 false => partition.evict(page, lsn, dirty, fdirty),
             };

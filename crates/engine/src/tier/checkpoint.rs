@@ -6,6 +6,7 @@
 //!   writes its temperatures; LOC and GLB write their directory when they are closed.
 
 use super::back::Back;
+use super::flush::records_due;
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, points};
 use entresol_core::{Partition, Position, mutant};
@@ -111,11 +112,12 @@ impl Back {
             }
             partition.close_group();
         };
-        let (rear, records) = self.front.with(|partition| {
+        let (rear, made_before) = self.front.with(|partition| {
             close(partition);
             (Position(partition.occupancy().entered), partition.records_made())
         })?;
         self.front.writes.notify_one();
+        let mut records = None;
         loop {
             let seen = self.front.progress.epoch();
             if !self.front.check_running()? {
@@ -123,11 +125,15 @@ impl Back {
             }
             let may_record = self.settle_oldest_record()?;
             let is_over = self.front.with(|partition| {
-                let is_recorded = partition.records_durable() >= records;
+                let is_written = partition.published() >= rear;
+                if is_written {
+                    records.get_or_insert_with(|| records_due(partition, made_before));
+                }
+                let is_recorded = partition.records_durable() >= records.unwrap_or(made_before);
                 if !is_recorded && may_record {
                     close(partition);
                 }
-                is_recorded && partition.published() >= rear
+                is_recorded && is_written
             })?;
             if is_over {
                 return Ok(rear);

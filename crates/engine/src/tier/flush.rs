@@ -7,8 +7,17 @@
 
 use super::back::Back;
 use crate::TierError;
-use entresol_core::{Mode, mutant};
+use entresol_core::{Mode, Partition, mutant};
 use std::sync::atomic::Ordering::SeqCst;
+
+/// The records that must be durable, too, when all pages that are flushed are on flash: those that were made
+/// before, and those of pages that were forgotten since. Such a page is not on flash, and what was promised
+/// of it holds when the record of what made it dead is durable.
+pub(super) fn records_due(partition: &Partition<'_>, made_before: u64) -> u64 {
+    let made = partition.records_made();
+    let forgotten_since = made > made_before && !mutant!("flush-leaves-forgotten-pages");
+    if forgotten_since { made } else { made_before }
+}
 
 impl Back {
     pub(crate) fn flush(&self) -> Result<(), TierError> {
@@ -41,10 +50,11 @@ impl Back {
     /// Log placement: everything that was handed down before is durable on flash, and all records of
     /// forgotten pages that need not wait.
     pub(super) fn flush_flash(&self) -> Result<(), TierError> {
-        let (rear, records) = self.front.with(|partition| {
+        let (rear, made_before) = self.front.with(|partition| {
             let (_, rear) = partition.window();
             (rear, partition.records_made())
         })?;
+        let mut records = None;
         loop {
             let seen = self.front.progress.epoch();
             if !self.front.check_running()? {
@@ -53,9 +63,11 @@ impl Back {
             let may_record = self.settle_oldest_record()?;
             let over = self.front.with(|partition| {
                 let is_durable = partition.flushed() >= rear || mutant!("flush-returns-at-once");
-                let is_recorded = partition.records_durable() >= records;
-                if is_durable && is_recorded {
-                    return true;
+                if is_durable {
+                    let due = *records.get_or_insert_with(|| records_due(partition, made_before));
+                    if partition.records_durable() >= due {
+                        return true;
+                    }
                 }
                 if may_record || !is_durable {
                     self.make_room_for_records(partition);
@@ -73,7 +85,7 @@ impl Back {
     }
 
     /// If the summary of the open group has no room for more records, the group is closed.
-    fn make_room_for_records(&self, partition: &mut entresol_core::Partition<'_>) {
+    fn make_room_for_records(&self, partition: &mut Partition<'_>) {
         let (_, rear) = partition.window();
         let is_full =
             |log: &super::placed::LogParts| log.full_summary.load(SeqCst) == self.front.group_number(rear);

@@ -20,8 +20,8 @@ pub(crate) enum Placed {
 pub(crate) struct LogParts {
     /// The groups that the open has found; `None` in a new cache.
     pub survivors: Option<Survivors>,
-    /// Dirty pages written page by page to groups that are not complete, with their groups' numbers.
-    pub unpublished: TinyMutex<Vec<(u64, PageId, Lsn)>>,
+    /// Dirty pages written page by page to groups that are not complete, with their positions.
+    pub unpublished: TinyMutex<Vec<(Position, PageId, Lsn)>>,
     /// Writes of groups to flash, and reads of those that are dequeued.
     pub work: BusyClock,
     /// For the task that writes directory segments: a segment may be complete.

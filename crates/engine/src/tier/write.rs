@@ -72,6 +72,8 @@ impl Part {
 
 /// A summary that is in a group's buffer.
 struct Composed {
+    /// The places whose pages it names.
+    named: u128,
     /// The front that it records.
     front: Position,
     /// Number after the last record of forgotten pages that is durable with it.
@@ -113,27 +115,27 @@ impl Back {
             if let Some(log) = self.log()
                 && mutant!("durable-told-before-written")
             {
-                self.tell_durable(log, &pages, completes_group);
+                self.tell_durable(log, &part, &pages, u128::MAX);
             }
             let begin = now();
-            let written = self.write_job(&part, &pages, one_io, &mut scratch).and_then(|()| {
+            let written = self.write_job(&part, &pages, one_io, &mut scratch).and_then(|named| {
                 let published = self.front.with(|partition| {
                     if !mutant!("valid-before-written") {
                         partition.written(ticket, &pages);
                     }
                     partition.published()
                 })?;
-                Ok(self.segment_is_complete(published) || self.unsure_is_long()?)
+                Ok((named, self.segment_is_complete(published) || self.unsure_is_long()?))
             });
-            let segment_is_due = match written {
-                Ok(is_due) => is_due,
+            let (named, segment_is_due) = match written {
+                Ok(written) => written,
                 Err(error) => return self.fail(error),
             };
             if let Some(log) = self.log() {
                 if segment_is_due {
                     log.segments.notify_one();
                 }
-                self.tell_durable(log, &pages, completes_group);
+                self.tell_durable(log, &part, &pages, named);
                 if part.needs_summary && !completes_group {
                     log.flushes.notify_one();
                 }
@@ -155,7 +157,7 @@ impl Back {
         pages: &[WritePage],
         one_io: bool,
         scratch: &mut AlignedBuffer,
-    ) -> Result<(), TierError> {
+    ) -> Result<u128, TierError> {
         let is_whole = self.is_log() && one_io && part.is_whole(pages);
         if scratch.is_empty() && !is_whole {
             *scratch = AlignedBuffer::new(self.scratch_bytes());
@@ -167,26 +169,35 @@ impl Back {
             false => self
                 .invalidate_slots(pages)
                 .and_then(|()| self.write_slots(pages, scratch))
-                .and_then(|()| self.validate_slots(pages)),
+                .and_then(|()| self.validate_slots(pages))
+                .map(|()| 0),
         }
     }
 
-    /// Tells the buffer pool which dirty pages are durable with the group that `pages` complete.
-    fn tell_durable(&self, log: &LogParts, pages: &[WritePage], completes_group: bool) {
-        let (Some(upstream), Some(first)) = (self.upstream(), pages.first()) else { return };
-        let group = self.front.group_number(first.position);
-        let dirty = pages.iter().filter(|page| page.dirty).filter_map(|page| Some((page.page?, page.lsn)));
-        if !completes_group {
-            log.unpublished.lock().extend(dirty.map(|(page, lsn)| (group, page, lsn)));
+    /// Tells the buffer pool which dirty pages are durable with the group that `pages` complete: those that
+    /// its summary has `named`. One that was forgotten before is as durable as what made it dead.
+    fn tell_durable(&self, log: &LogParts, part: &Part, pages: &[WritePage], named: u128) {
+        let Some(upstream) = self.upstream() else { return };
+        let group = self.front.group_number(part.first);
+        let dirty = pages.iter().filter(|page| page.dirty);
+        let dirty = dirty.filter_map(|page| Some((page.position, page.page?, page.lsn)));
+        if !part.completes {
+            log.unpublished.lock().extend(dirty);
             return;
         }
-        let mut durable: ArrayVec<(PageId, Lsn), GROUP_PAGES_MAX> = dirty.collect();
-        log.unpublished.lock().retain(|(of, page, lsn)| {
-            if *of == group {
-                durable.push((*page, *lsn));
+        let mut of_group: ArrayVec<(Position, PageId, Lsn), GROUP_PAGES_MAX> = dirty.collect();
+        log.unpublished.lock().retain(|page| {
+            let is_of_group = self.front.group_number(page.0) == group;
+            if is_of_group {
+                of_group.push(*page);
             }
-            *of != group
+            !is_of_group
         });
+        let is_named = |position: Position| {
+            named >> (position.0 - part.first.0) & 1 != 0 || mutant!("durable-told-though-forgotten")
+        };
+        let durable = of_group.into_iter().filter(|(position, ..)| is_named(*position));
+        let durable: ArrayVec<_, GROUP_PAGES_MAX> = durable.map(|(_, page, lsn)| (page, lsn)).collect();
         let told = DurableGroup { epoch: self.superblocks.epoch, number: group };
         upstream.durable(&durable, Some(told));
     }
@@ -222,7 +233,7 @@ impl Back {
     }
 
     /// A whole group with its summaries: one sequential write.
-    fn write_group(&self, part: &Part, pages: &[WritePage]) -> Result<(), TierError> {
+    fn write_group(&self, part: &Part, pages: &[WritePage]) -> Result<u128, TierError> {
         self.allow_writes_to(Position(part.first.0 + pages.len() as u64))?;
         if !mutant!("definition-after-its-pages") {
             self.make_objects_durable()?;
@@ -235,7 +246,8 @@ impl Back {
             .write(self.flash.layout.group_offset(self.front.group_number(part.first)), group.all())
             .map_err(flash_error)?;
         drop(group);
-        self.sync_part(&composed)
+        self.sync_part(&composed)?;
+        Ok(composed.named)
     }
 
     /// Changed pages may go around the flash: a policy keeps them out, or their owner writes them past it
@@ -310,7 +322,7 @@ impl Back {
         let mut group = self.front.staging.group_mut(part.frame);
         let copy = group.compose(&Composition { head, first: part.first, present, stale: &stale });
         drop(group);
-        Ok(Composed { front, records, copy })
+        Ok(Composed { named: present, front, records, copy })
     }
 
     /// Some pages of a group, and a summary if they complete the group or flush what there is of it.
@@ -324,7 +336,7 @@ impl Back {
         pages: &[WritePage],
         one_io: bool,
         scratch: &mut [u8],
-    ) -> Result<(), TierError> {
+    ) -> Result<u128, TierError> {
         let page_bytes = self.front.page_bytes();
         let number = self.front.group_number(part.first);
         self.allow_writes_to(Position(part.first.0 + u64::from(part.upto.max(part.end(pages)))))?;
@@ -363,17 +375,17 @@ impl Back {
             None => {}
         }
         if batch.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         self.flash.run(&mut batch).map_err(flash_error)?;
         drop(batch);
-        let Some(composed) = composed else { return Ok(()) };
+        let Some(composed) = composed else { return Ok(0) };
         self.sync_part(&composed)?;
         if part.completes && !is_first && self.flash.layout.summary_copies() > 1 {
             let other = self.flash.layout.summary_offset(number, (composed.copy + 1) % summary::COPIES);
             self.flash.write(other, block).map_err(flash_error)?;
         }
-        Ok(())
+        Ok(composed.named)
     }
 
     /// Pages to any slots. Not synced here: with most policies the directory of slot placement does not

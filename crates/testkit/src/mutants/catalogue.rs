@@ -54,6 +54,9 @@ catalogue! {
         "fingerprint-not-written-first": "a disk in place is written before its label file has the new checksum",
         "fingerprint-not-compared": "a disk in place that another program has written to is used as it was",
         "bypassed-page-not-written": "a changed page that a policy keeps out is not written to disk",
+        "bypass-before-the-cut-is-durable": "a changed page goes to disk alone though an older copy comes back if a cut is lost",
+        "durable-told-though-forgotten": "the log has a note of a page that its group's summary does not name, as it was forgotten",
+        "flush-leaves-forgotten-pages": "a flush does not wait until what was forgotten beside it is dead durably",
         "written-page-told-before-its-sync": "the log has a note of a page on disk that no sync has made durable",
         "read-past-dirty-pages": "a read past the flash takes pages from disk that are newer in the cache",
         "write-past-dirty-pages": "a dirty page is forgotten on flash before its newer version is on disk",
@@ -224,11 +227,14 @@ pub const IN_THE_FRONTS: &[&str] = &[
 ];
 
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
-/// mutants --test shared_lsns --test kept_out`.
+/// mutants --test shared_lsns --test kept_out --test forget_for --test objects`.
 pub const IN_THE_ENGINE: &[&str] = &[
+    "bypass-before-the-cut-is-durable",
     "clean-page-before-its-disk-write",
     "contradicted-lsn-believed",
     "destaged-page-written-again",
+    "durable-told-though-forgotten",
+    "flush-leaves-forgotten-pages",
     "lsn-of-a-clean-page",
     "lsn-of-an-older-round",
 ];
