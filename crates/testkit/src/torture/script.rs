@@ -8,7 +8,7 @@ use super::fault::{FaultKind, LOUD};
 use super::target::Target;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::Fault;
-use entresol_engine::{FragmentOptions, Mode, TierOptions};
+use entresol_engine::{FragmentOptions, Mode, TierOptions, WriteBudget};
 use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use std::fmt;
@@ -202,10 +202,18 @@ fn draw_shape(rng: &mut Rng, target: Target) -> Shape {
         dirty_permille_max: one(rng, &[100, 500, 900, 1000]),
         write_workers: range(rng, 1, 3) as usize,
         background_workers: range(rng, 1, 3) as usize,
+        write_budget: if policy.facts().weighs_costs { draw_budget(rng) } else { WriteBudget::UNLIMITED },
         ..least
     };
     let options = if options.validate().is_ok() { options } else { least };
     draw_use(rng, Cache::Tier(options))
+}
+
+/// None, or so few pages a second that it is used up after a pause, until the next one.
+fn draw_budget(rng: &mut Rng) -> WriteBudget {
+    let pages_a_second = one(rng, &[None, Some(10), Some(100)]);
+    let bytes_per_day = pages_a_second.map(|pages: u64| pages * 4096 * 86_400);
+    WriteBudget { bytes_per_day, holds: Duration::from_secs(1) }
 }
 
 /// The delay of a slow device.
