@@ -124,6 +124,8 @@ impl Back {
                 return Ok(rear);
             }
             let may_record = self.settle_oldest_record()?;
+            // The background tasks, which do this otherwise, may be waiting for room themselves.
+            self.settle_dead_if_possible()?;
             let is_over = self.front.with(|partition| {
                 let is_written = partition.published() >= rear;
                 if is_written {

@@ -61,6 +61,8 @@ impl Back {
                 return self.disk.sync();
             }
             let may_record = self.settle_oldest_record()?;
+            // The background tasks, which do this otherwise, may be waiting for room themselves.
+            self.settle_dead_if_possible()?;
             let over = self.front.with(|partition| {
                 let is_durable = partition.flushed() >= rear || mutant!("flush-returns-at-once");
                 if is_durable {

@@ -119,11 +119,13 @@ impl Back {
             }
             let begin = now();
             let written = self.write_job(&part, &pages, one_io, &mut scratch).and_then(|named| {
-                let published = self.front.with(|partition| {
+                let (published, named) = self.front.with(|partition| {
+                    // A page that was forgotten while its group was written will not be in the next segment.
+                    let named = if self.is_log() { named & partition.staged_pages(part.first) } else { 0 };
                     if !mutant!("valid-before-written") {
                         partition.written(ticket, &pages);
                     }
-                    partition.published()
+                    (partition.published(), named)
                 })?;
                 Ok((named, self.segment_is_complete(published) || self.unsure_is_long()?))
             });
@@ -175,7 +177,8 @@ impl Back {
     }
 
     /// Tells the buffer pool which dirty pages are durable with the group that `pages` complete: those that
-    /// its summary has `named`. One that was forgotten before is as durable as what made it dead.
+    /// its summary has `named`, and that were not forgotten before it was durable. These others are as durable
+    /// as what made them dead.
     fn tell_durable(&self, log: &LogParts, part: &Part, pages: &[WritePage], named: u128) {
         let Some(upstream) = self.upstream() else { return };
         let group = self.front.group_number(part.first);
