@@ -177,7 +177,7 @@ impl Back {
     }
 
     /// Tells the buffer pool which dirty pages are durable with the group that `pages` complete: those that
-    /// its summary has `named`, and that were not forgotten before it was durable. These others are as durable
+    /// its summary has `named`, and that were not forgotten before it was durable. The others are as durable
     /// as what made them dead.
     fn tell_durable(&self, log: &LogParts, part: &Part, pages: &[WritePage], named: u128) {
         let Some(upstream) = self.upstream() else { return };
