@@ -258,8 +258,10 @@ impl Policy for ReuseSlots {
 
     fn admit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Decision {
         if let Some(decision) = known(pages, memory, offer) {
-            let overwrites = pages.directory.find_on_flash(offer.page).is_some();
-            let is_spared = offer.fdirty && overwrites && memory.threshold().is_out_of_reach();
+            // What is only staged costs no write: the newer version is written in its place.
+            let is_spared = offer.fdirty
+                && memory.threshold().is_out_of_reach()
+                && pages.directory.find_on_flash(offer.page).is_some();
             return if is_spared { Decision::Bypass } else { decision };
         }
         if memory.is_too_dear(offer) {

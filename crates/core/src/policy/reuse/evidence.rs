@@ -7,9 +7,9 @@
 //! - A *share* of each group stays in the ring ([`Share`]).
 //!
 //! Invariants: no page's note is older than [`AGE_MAX`](super::note::AGE_MAX) and a half, so ages are not
-//! mistaken modulo 1,024: a hand passes over all notes, a few at a time, in as many misses as there are four
-//! times slots. Each class is refreshed about eight times in as many misses as there are slots, one class at
-//! a time, so no step takes long.
+//! mistaken modulo 1,024: a hand passes over all notes, a few at a time, in four times as many misses as
+//! there are slots. Each class is refreshed about eight times in as many misses as there are slots, one class
+//! at a time, so no step takes long.
 
 use super::super::ghost::{Ghosts, words_for};
 use super::super::{Memory, Offer};
@@ -268,7 +268,7 @@ impl Evidence<'_> {
         self.count_hit(pages, entry);
     }
 
-    /// Apart from the others, which so call nothing.
+    /// A function of its own, so that a hit at which nothing is due calls nothing.
     #[inline(never)]
     fn due_at_hit(&mut self, pages: &Pages<'_>, entry: u32) {
         self.do_what_is_due();
