@@ -118,7 +118,7 @@ impl<'r> Ghosts<'r> {
     }
 
     /// Changes the notes in these words of the table that are in use.
-    pub(super) fn update(&mut self, words: Range<usize>, change: impl Fn(u16) -> u16) {
+    pub(super) fn update(&mut self, words: Range<usize>, mut change: impl FnMut(u16) -> u16) {
         for entry in self.0[words].iter_mut().filter(|word| **word != 0) {
             *entry = *entry & !NOTE_MASK | u32::from(change(*entry as u16));
         }

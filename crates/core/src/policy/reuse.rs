@@ -41,6 +41,8 @@
 //!                               them, or that is unknown, the same by costs
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
+//! each 64 misses:               8 pages on flash and 8 ghosts are met: each counts as watched for its class at its age;
+//!                               such counts fade within a turn
 //! ```
 //!
 //! An age is counted from the eviction, since DRAM has served the uses before it.
@@ -63,6 +65,7 @@
 //! Notes and counts do not survive a restart. Pages that a restart finds are taken for new ones.
 
 mod evidence;
+mod hand;
 mod hazard;
 mod note;
 mod rewrites;
@@ -138,7 +141,7 @@ impl Policy for Reuse {
         if memory.is_ghost(offer.page) && crate::mutant!("ghost-taken-for-a-page") {
             return Decision::There;
         }
-        let chance = memory.weight_of_offer(offer);
+        let chance = memory.weight_of(memory.kind_of(offer));
         if chance < memory.threshold().of_owner || (memory.has_dequeued() && chance < memory.enters_from()) {
             Decision::Bypass
         } else {
@@ -166,8 +169,8 @@ impl Policy for Reuse {
         memory.carry(from, to);
     }
 
-    fn on_miss(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, page: PageId) {
-        memory.miss(page);
+    fn on_miss(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, page: PageId) {
+        memory.miss(pages, page);
     }
 
     #[inline(always)]
@@ -264,13 +267,14 @@ impl Policy for ReuseSlots {
                 && pages.directory.find_on_flash(offer.page).is_some();
             return if is_spared { Decision::Bypass } else { decision };
         }
-        if memory.is_too_dear(offer) {
+        let offered = memory.kind_of(offer);
+        if memory.is_too_dear(offered) {
             return Decision::Bypass;
         }
         if pages.directory.counts.valid + Self::free_ahead(pages) < pages.directory.slots {
             return Decision::Enter;
         }
-        if memory.is_unlikely(offer) || memory.is_worth_little(memory.value_of_offer(offer)) {
+        if memory.is_unlikely(offered) || memory.is_worth_little(memory.value_of(offered)) {
             Decision::Bypass
         } else {
             Decision::Enter
@@ -297,8 +301,8 @@ impl Policy for ReuseSlots {
         memory.carry(from, to);
     }
 
-    fn on_miss(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, page: PageId) {
-        memory.miss(page);
+    fn on_miss(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, page: PageId) {
+        memory.miss(pages, page);
     }
 
     #[inline(always)]

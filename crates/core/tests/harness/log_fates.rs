@@ -1,7 +1,9 @@
 //! What the naive model of log placement decides: which pages of a group stay, and which do not enter.
 
 use super::log_model::{LogModel, Version};
+use super::reuse_evidence::Note;
 use entresol_core::{Fate, PageId, PolicyKind};
+use std::collections::BTreeMap;
 
 impl LogModel {
     /// Groups that are kept free beyond those for second chances.
@@ -44,6 +46,18 @@ impl LogModel {
             fates[least] = if version(least).dirty { Fate::Destage } else { Fate::Drop };
         }
         fates
+    }
+
+    /// The hands move, if it is time to.
+    pub(super) fn meet(&mut self) {
+        if self.evidence.hands_move() {
+            let slots = u64::from(self.config.slots);
+            let published = self.versions.iter().filter(|(_, version)| version.published);
+            let valid = published.filter(|(at, v)| self.newest_published(v.page) == Some(**at));
+            let in_slots: BTreeMap<u64, (Note, bool)> =
+                valid.map(|(at, version)| (at % slots, (version.note, version.dirty))).collect();
+            self.evidence.meet(|slot| in_slots.get(&slot).copied());
+        }
     }
 
     /// The group from this position on is dequeued.

@@ -162,6 +162,15 @@ impl LogModel {
         self.rear += 1;
     }
 
+    /// There is no room for a page.
+    fn assert_full(&self) {
+        let room = self.released + u64::from(self.config.slots) - self.rear;
+        let staging_full = self.rear - self.staged_front == u64::from(self.config.staging_pages());
+        let dequeues = (self.scan - self.released) / self.group();
+        let is_scarce = room < self.group() * (dequeues + 2 + self.spare());
+        assert!(staging_full || is_scarce, "full with room for {room} pages");
+    }
+
     /// A group leaves the flash.
     fn dequeue(&mut self, pages: &[DequeuePage], one_io: bool) {
         assert_eq!(pages.len() as u64, self.group());
@@ -208,6 +217,7 @@ impl Model for LogModel {
                 assert_eq!((u64::from(slot.0), was), (position % u64::from(self.config.slots), *dirty));
             }
         }
+        self.meet();
         match newest {
             None => self.evidence.miss(page),
             Some(position) => {
@@ -240,13 +250,7 @@ impl Model for LogModel {
             }
             Admission::Full => {
                 assert!(enqueue, "page {page} is there already");
-                let room = self.released + u64::from(self.config.slots) - self.rear;
-                let staging_full = self.rear - self.staged_front == self.config.staging_pages().into();
-                let dequeues = (self.scan - self.released) / self.group();
-                assert!(
-                    staging_full || room < self.group() * (dequeues + 2 + self.spare()),
-                    "full with room for {room} pages"
-                );
+                self.assert_full();
             }
         }
     }
@@ -357,14 +361,8 @@ impl Model for LogModel {
         let pads = self.flushed() == self.rear && !self.records.is_none();
         match got {
             None => {
-                let room = self.released + self.config.slots as u64 - self.rear;
-                let staging_full = self.rear - self.staged_front == self.config.staging_pages() as u64;
-                let dequeues = (self.scan - self.released) / self.group();
                 assert!(pads, "a flush needs no room");
-                assert!(
-                    staging_full || room < self.group() * (dequeues + 2 + self.spare()),
-                    "room for {room} pages"
-                );
+                self.assert_full();
             }
             Some(position) => {
                 self.rear += u64::from(pads);

@@ -34,6 +34,7 @@ impl Note {
 struct Class {
     uses: [u64; BUCKETS],
     lost: [u64; BUCKETS],
+    watched: [u64; BUCKETS],
     chance: [u64; BUCKETS],
     value: [u64; BUCKETS],
 }
@@ -41,8 +42,8 @@ struct Class {
 impl Class {
     fn refresh(&mut self, one: u64, horizon: u64) {
         let hazard = |bucket: usize| {
-            let watched: u64 = (bucket..BUCKETS).map(|b| self.uses[b] + self.lost[b]).sum();
-            ((self.uses[bucket] + (one / 50).max(1)) * ALWAYS / (one + watched)).min(ALWAYS)
+            let at_risk: u64 = (bucket..BUCKETS).map(|b| self.uses[b] + self.lost[b] + self.watched[b]).sum();
+            ((self.uses[bucket] + (one / 50).max(1)) * ALWAYS / (one + at_risk)).min(ALWAYS)
         };
         let width = |bucket: usize| LOWEST[bucket + 1] - LOWEST[bucket];
         let hazards: Vec<u64> =
@@ -101,6 +102,8 @@ struct Work {
 
 pub struct Evidence {
     slots: u64,
+    /// Notes of pages in the cache: those in slots, then those in frames.
+    notes: u64,
     in_ring: bool,
     costs: Costs,
     work: Work,
@@ -142,11 +145,13 @@ impl Evidence {
     pub fn new(config: &Config) -> Self {
         // Small caches only.
         let one = 256;
+        let none = [0; BUCKETS];
         let (uses, lost) = ([one / 8; BUCKETS], [one / 2; BUCKETS]);
-        let mut class = Class { uses, lost, chance: [0; BUCKETS], value: [0; BUCKETS] };
+        let mut class = Class { uses, lost, watched: none, chance: none, value: none };
         class.refresh(one, 32);
         Self {
             slots: config.slots.into(),
+            notes: u64::from(config.slots + config.staging_pages()).next_multiple_of(2),
             in_ring: config.policy.placement() == Placement::Log,
             costs: costs(config),
             work: Work::default(),
@@ -191,12 +196,38 @@ impl Evidence {
         self.misses / self.epoch_misses()
     }
 
+    /// The hands move with the next fetch.
+    pub fn hands_move(&self) -> bool {
+        (self.misses + 1).is_multiple_of(64)
+    }
+
+    /// They do; `in_slots`: the note on the page in a slot, and whether it is dirty.
+    pub fn meet(&mut self, in_slots: impl Fn(u64) -> Option<(Note, bool)>) {
+        let now = (self.misses + 1) / self.epoch_misses();
+        let moves = self.misses / 64;
+        // Of each eight parts of eight entries the first, then of each the second, and so on.
+        let entries = |table: u64| {
+            let parts = table.div_ceil(8);
+            let order: Vec<u64> = (0..8).flat_map(|at| (at..parts).step_by(8)).collect();
+            let part = order[(moves % parts) as usize];
+            8 * part..(8 * part + 8).min(table)
+        };
+        let notes = entries(self.notes).filter(|slot| *slot < self.slots).filter_map(in_slots);
+        let ghosts =
+            entries(self.slots.div_ceil(8) * 8).filter_map(|word| self.ghosts.in_word(word).copied());
+        for (note, dirty) in notes.chain(ghosts).collect::<Vec<_>>() {
+            let class = &mut self.classes[2 * note.class + usize::from(dirty)];
+            class.watched[bucket(now - note.epoch)] += self.one;
+        }
+    }
+
     fn tick(&mut self) {
         self.misses += 1;
         let every = (self.slots / 8 / 42).max(1);
         if self.misses.is_multiple_of(every) {
             let class = &mut self.classes[((self.misses / every - 1) % 42) as usize];
             class.uses.iter_mut().chain(&mut class.lost).for_each(|count| *count -= *count / 50);
+            class.watched.iter_mut().for_each(|count| *count -= *count / 8);
             class.refresh(self.one, 32);
             if (self.misses / every).is_multiple_of(42) {
                 self.adapt();

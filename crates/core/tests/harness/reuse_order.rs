@@ -54,6 +54,14 @@ impl ReuseOrder {
         self.evidence.victim(least.0);
         Some(least)
     }
+
+    /// The hands move, if it is time to.
+    fn meet(&mut self) {
+        if self.evidence.hands_move() {
+            let shown = |slot: u64| self.shown.get(&(slot as u32));
+            self.evidence.meet(|slot| shown(slot).map(|(page, r)| (self.resident[page], r.dirty)));
+        }
+    }
 }
 
 impl Order for ReuseOrder {
@@ -107,6 +115,7 @@ impl Order for ReuseOrder {
     fn hit(&mut self, _page: PageId, _resident: bool) {}
 
     fn fetched(&mut self, page: PageId, staged: Option<u64>, dirty: bool) {
+        self.meet();
         let note = match staged {
             Some(position) => self.staged.get_mut(&position).expect("it is staged"),
             None => self.resident.get_mut(&page).expect("it is resident"),
@@ -115,6 +124,7 @@ impl Order for ReuseOrder {
     }
 
     fn missed(&mut self, page: PageId) {
+        self.meet();
         self.evidence.miss(page);
     }
 

@@ -37,6 +37,12 @@ impl<T: Copy> Ghosts<T> {
         note
     }
 
+    /// The note in a word of the table, whose sets have eight words each.
+    pub fn in_word(&self, word: u64) -> Option<&T> {
+        let set = self.entries.get(&(word / 8))?;
+        set.get(word as usize % 8).map(|(_, note)| note)
+    }
+
     /// Gives the note that is forgotten for this one.
     pub fn remember(&mut self, page: PageId, note: T) -> Option<T> {
         let before = self.take(page);

@@ -297,21 +297,22 @@ impl Model for SlotsModel {
     }
 
     fn fetch(&mut self, page: PageId, found: &Lookup) {
+        self.order.show(&self.resident);
         if let Some(position) = self.newest_staged(page) {
             let Lookup::Staged { position: p, dirty, .. } = found else { panic!("page {page} is staged") };
-            assert_eq!((p.0, *dirty), (position, self.staged[&position].dirty));
-            self.order.fetched(page, Some(position), self.staged[&position].dirty);
+            assert_eq!((p.0, *dirty), (position, self.is_dirty(page)));
+            self.order.fetched(page, Some(position), *dirty);
             self.order.hit(page, false);
             return;
         }
-        let Some(resident) = self.resident.get(&page).copied() else {
+        let Some(Resident { slot, dirty, generation, .. }) = self.resident.get(&page).copied() else {
             assert_eq!(*found, Lookup::Absent);
             self.order.missed(page);
             return;
         };
-        let generation = Generation::LowByte(resident.generation);
-        assert_eq!(*found, Lookup::Flash { slot: SlotId(resident.slot), generation, dirty: resident.dirty });
-        self.order.fetched(page, None, resident.dirty);
+        let generation = Generation::LowByte(generation);
+        assert_eq!(*found, Lookup::Flash { slot: SlotId(slot), generation, dirty });
+        self.order.fetched(page, None, dirty);
         self.order.hit(page, true);
     }
 
@@ -417,9 +418,8 @@ impl Model for SlotsModel {
         assert_eq!(staged.state, FrameState::Writing);
         let (slot, dirty) = (page.slot.0, staged.dirty);
         self.order.written(staged.page, page.position.0);
-        let writes = &mut self.writes[slot as usize];
-        *writes = writes.wrapping_add(1);
-        let generation = *writes;
+        let generation = self.writes[slot as usize].wrapping_add(1);
+        self.writes[slot as usize] = generation;
         let now = Resident { slot, dirty, busy: false, generation };
         if self.resident.insert(staged.page, now).is_some() {
             self.order.overwritten(staged.page);

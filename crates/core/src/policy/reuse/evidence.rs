@@ -7,12 +7,13 @@
 //! - A *share* of each group stays in the ring ([`Share`]).
 //!
 //! Invariants: no page's note is older than [`AGE_MAX`](super::note::AGE_MAX) and a half, so ages are not
-//! mistaken modulo 1,024: a hand passes over all notes, a few at a time, in four times as many misses as
-//! there are slots. Each class is refreshed about eight times in as many misses as there are slots, one class
-//! at a time, so no step takes long.
+//! mistaken modulo 1,024: a hand passes over all notes, a few at a time, in eight times as many misses as
+//! there are slots, and counts the pages that it meets as watched. Each class is refreshed about eight
+//! times in as many misses as there are slots, one class at a time, so no step takes long.
 
 use super::super::ghost::{Ghosts, words_for};
 use super::super::{Memory, Offer};
+use super::hand::Hand;
 use super::hazard::{CERTAIN, Hazard};
 use super::note::{CLASSES, NEW, Note, number_of};
 use super::rewrites::Rewrites;
@@ -44,9 +45,6 @@ const MARGIN_OF: u64 = 16;
 /// In slots a page enters only if it is worth at least this fraction of the margin: both are estimates, and
 /// an exchange costs a write.
 const WORTH: (u32, u32) = (3, 2);
-/// Each move of a hand limits the ages of so many notes.
-const HAND_NOTES: usize = 16;
-
 /// Scalars.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -56,9 +54,9 @@ struct Head {
     one: u32,
     /// The class that is refreshed next.
     class: u32,
-    /// The next note, and the next ghost, whose age is limited.
-    note: u32,
-    ghost: u32,
+    /// The next note, and the next ghost, that a hand meets.
+    note: Hand,
+    ghost: Hand,
     /// Slot placement: draws so far.
     drawn: u32,
     /// Slot placement: the run of destages that was begun last.
@@ -90,6 +88,13 @@ const HAZARDS: SectionPlan = SectionPlan::many::<Hazard>("classes", |_| CLASSES)
 /// Two to a word: sections begin at multiples of 4 bytes.
 const NOTES: SectionPlan = SectionPlan::many::<u16>("notes", |sizes| sizes.entries().next_multiple_of(2));
 const GHOSTS: SectionPlan = SectionPlan::many::<u32>("ghosts", |sizes| words_for(sizes.slots));
+
+/// What pages have in common whose uses are counted together.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    class: u32,
+    dirty: bool,
+}
 
 /// See the module's header.
 pub(crate) struct Evidence<'r> {
@@ -130,14 +135,6 @@ fn with_one_more(margin: u32, value: u32) -> u32 {
     ((u64::from(margin) * (MARGIN_OF - 1) + u64::from(value)) / MARGIN_OF) as u32
 }
 
-/// The part of a table of `len` entries that follows `hand`, which moves on.
-fn next_part(hand: &mut u32, len: usize) -> Range<usize> {
-    let first = *hand as usize;
-    let end = (first + HAND_NOTES).min(len);
-    *hand = if end == len { 0 } else { end as u32 };
-    first..end
-}
-
 impl Evidence<'_> {
     fn note(&self, entry: u32) -> Note {
         Note(self.notes[entry as usize])
@@ -145,31 +142,42 @@ impl Evidence<'_> {
 
     /// Time goes on by one miss.
     #[inline(always)]
-    fn tick(&mut self) {
+    fn tick(&mut self, pages: &Pages<'_>) {
         if self.head.time.pass() {
-            self.do_what_is_due();
+            self.do_what_is_due(pages);
         }
     }
 
     #[inline(never)]
-    fn do_what_is_due(&mut self) {
+    fn do_what_is_due(&mut self, pages: &Pages<'_>) {
         let due = self.head.time.due();
         if due.hands {
-            self.limit_ages();
+            self.move_hands(pages);
         }
         if due.refresh {
             self.refresh_one();
         }
     }
 
-    /// Limits the ages of the notes, and of the ghosts, that are next.
-    fn limit_ages(&mut self) {
-        let head = &mut *self.head;
-        let epoch = head.time.epoch;
-        let notes = next_part(&mut head.note, self.notes.len());
-        self.notes[notes].iter_mut().for_each(|note| *note = Note(*note).refreshed(epoch).0);
-        let ghosts = next_part(&mut head.ghost, self.ghosts.words());
-        self.ghosts.update(ghosts, |note| Note(note).refreshed(epoch).0);
+    /// Limits the ages of the notes, and of the ghosts, that are next, and counts their pages as watched.
+    fn move_hands(&mut self, pages: &Pages<'_>) {
+        let Head { time, one, slots, .. } = *self.head;
+        let part = self.head.note.pass(self.notes.len());
+        for (at, note) in (part.start as u32..).zip(&mut self.notes[part]) {
+            let limited = Note(*note).refreshed(time.epoch);
+            *note = limited.0;
+            if at < slots && pages.directory.entry(at).has(VALID) {
+                let number = number_of(limited.class(), pages.directory.entry(at).has(DIRTY));
+                self.hazards[number].watched(limited.age(time.epoch), one);
+            }
+        }
+        let part = self.head.ghost.pass(self.ghosts.words());
+        self.ghosts.update(part, |note| {
+            let limited = Note(note).refreshed(time.epoch);
+            let number = number_of(limited.class(), limited.is_dirty());
+            self.hazards[number].watched(limited.age(time.epoch), one);
+            limited.0
+        });
     }
 
     #[cold]
@@ -271,7 +279,7 @@ impl Evidence<'_> {
     /// A function of its own, so that a hit at which nothing is due calls nothing.
     #[inline(never)]
     fn due_at_hit(&mut self, pages: &Pages<'_>, entry: u32) {
-        self.do_what_is_due();
+        self.do_what_is_due(pages);
         self.count_hit(pages, entry);
     }
 
@@ -286,8 +294,8 @@ impl Evidence<'_> {
     }
 
     /// A page that is not in the cache is fetched.
-    pub(super) fn miss(&mut self, page: PageId) {
-        self.tick();
+    pub(super) fn miss(&mut self, pages: &Pages<'_>, page: PageId) {
+        self.tick(pages);
         self.head.work.disk_reads += 1;
         let (epoch, one) = (self.head.time.epoch, self.head.one);
         let (place, hazards) = (self.ghosts.place_of(page), &mut *self.hazards);
@@ -371,24 +379,23 @@ impl Evidence<'_> {
         self.ghosts.note(self.ghosts.place_of(page)).is_some()
     }
 
-    /// The class of a page that is offered and not in the cache.
-    fn class_of_offer(&self, offer: &Offer) -> u32 {
+    /// Of what kind a page is that is offered and not in the cache.
+    pub(super) fn kind_of(&self, offer: &Offer) -> Kind {
         let note = self.ghosts.note(self.ghosts.place_of(offer.page));
-        note.map_or(NEW, |note| Note(note).class())
+        Kind { class: note.map_or(NEW, |note| Note(note).class()), dirty: offer.dirty }
     }
 
-    /// What is known of such a page.
-    fn of_offer(&self, offer: &Offer) -> &Hazard {
-        &self.hazards[number_of(self.class_of_offer(offer), offer.dirty)]
+    /// What is known of pages of a kind.
+    fn of_kind(&self, kind: Kind) -> &Hazard {
+        &self.hazards[number_of(kind.class, kind.dirty)]
     }
 
     /// In slots: whether a page that is offered promises too few uses within the horizon. For one that was
     /// used before its rate counts, as it may stay for longer: in a loop longer than the horizon no use comes
     /// in time, but many come later.
-    pub(super) fn is_unlikely(&self, offer: &Offer) -> bool {
-        let class = self.class_of_offer(offer);
-        let hazard = &self.hazards[number_of(class, offer.dirty)];
-        let by_rate = if class == NEW { 0 } else { hazard.value(0) * EPOCHS };
+    pub(super) fn is_unlikely(&self, offered: Kind) -> bool {
+        let hazard = self.of_kind(offered);
+        let by_rate = if offered.class == NEW { 0 } else { hazard.value(0) * EPOCHS };
         hazard.chance(0).max(by_rate) < self.head.threshold.by_times / SLOT_PART
     }
 
@@ -398,18 +405,18 @@ impl Evidence<'_> {
     }
 
     /// In slots: whether a page that is offered promises fewer uses in time than the owner asks for.
-    pub(super) fn is_too_dear(&self, offer: &Offer) -> bool {
-        self.of_offer(offer).chance(0) < self.head.threshold.of_owner / SLOT_PART
+    pub(super) fn is_too_dear(&self, offered: Kind) -> bool {
+        self.of_kind(offered).chance(0) < self.head.threshold.of_owner / SLOT_PART
     }
 
     /// The probability that a page that is offered will be used within the horizon, weighed.
-    pub(super) fn weight_of_offer(&self, offer: &Offer) -> u32 {
-        self.head.rewrites.weighed(self.of_offer(offer).chance(0), offer.dirty)
+    pub(super) fn weight_of(&self, offered: Kind) -> u32 {
+        self.head.rewrites.weighed(self.of_kind(offered).chance(0), offered.dirty)
     }
 
     /// The worth of a page that is offered: its rate of uses, weighed.
-    pub(super) fn value_of_offer(&self, offer: &Offer) -> u32 {
-        self.head.rewrites.weighed(self.of_offer(offer).value(0), offer.dirty)
+    pub(super) fn value_of(&self, offered: Kind) -> u32 {
+        self.head.rewrites.weighed(self.of_kind(offered).value(0), offered.dirty)
     }
 
     /// What is known of the page in `slot`: its class, its age, and whether it is dirty.
@@ -461,8 +468,8 @@ impl Evidence<'_> {
     pub(super) fn check(&self) -> Result<(), Violation> {
         let Head { class, note, ghost, one, stays_from, .. } = *self.head;
         same(|| "the class to be refreshed exists", true, class < CLASSES)?;
-        same(|| "the note to be refreshed exists", true, (note as usize) < self.notes.len())?;
-        same(|| "the ghost to be refreshed exists", true, (ghost as usize) < self.ghosts.words())?;
+        note.check(self.notes.len())?;
+        ghost.check(self.ghosts.words())?;
         self.head.time.check()?;
         same(|| "a use counts", true, (1..=256).contains(&one))?;
         same(|| "a possible threshold of staying", true, (1..=2 * CERTAIN).contains(&stays_from))?;

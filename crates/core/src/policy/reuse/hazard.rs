@@ -2,13 +2,15 @@
 //! follows from them (survival statistics: Kaplan, Meier, 1958).
 //!
 //! ```text
-//! hazard h[b] = (uses[b] + 1/50) / (1 + sum over b' >= b of (uses + lost))
+//! hazard h[b] = (uses[b] + 1/50) / (1 + sum over b' >= b of (uses + lost + watched))
 //! chance[a]   = probability of a use within the horizon, if there was none up to age bucket a
 //! value[a]    = greatest rate, over all times to wait, of expected uses in the time that is expected to be waited
 //! ```
 //!
 //! A page that was given up (*lost*) is counted at the age up to which it was watched, not as one that is
-//! never used again.
+//! never used again. Those that are still *watched* are counted as well, as they are met: else only pages
+//! that were used are known at first, and of a loop longer than the cache every new page seems to be used
+//! soon.
 //!
 //! Integers: counts are multiples of the region's `one`. Probabilities are kept in units of 2^-16. A value is
 //! in uses in the time unit of ages, times 2^16.
@@ -39,6 +41,8 @@ const ALWAYS: u64 = 1 << 24;
 const PER_CERTAIN: u64 = ALWAYS / CERTAIN as u64;
 /// Counts lose one part in this many at each refresh.
 const DECAY: u32 = 50;
+/// Counts of watched pages do so.
+const WATCHED_DECAY: u32 = 8;
 /// Uses that each bucket has beforehand, as a part of one.
 const PRIOR_PART: u32 = 50;
 
@@ -72,6 +76,8 @@ pub(super) struct Hazard {
     uses: [u32; BUCKETS],
     /// By age: pages that were given up.
     lost: [u32; BUCKETS],
+    /// By age: pages that are watched, as they were met of late.
+    watched: [u32; BUCKETS],
     /// By age: the probability of a use within the horizon.
     chance: [u32; BUCKETS],
     /// By age: the greatest rate of uses.
@@ -96,6 +102,11 @@ impl Hazard {
         *lost = lost.saturating_add(one);
     }
 
+    pub(super) fn watched(&mut self, age: u32, one: u32) {
+        let watched = &mut self.watched[bucket(age)];
+        *watched = watched.saturating_add(one);
+    }
+
     /// See the module's header.
     pub(super) fn chance(&self, age: u32) -> u32 {
         self.chance[bucket(age)]
@@ -109,6 +120,7 @@ impl Hazard {
     /// Lets the counts fade.
     pub(super) fn fade(&mut self) {
         self.uses.iter_mut().chain(&mut self.lost).for_each(|count| *count -= *count / DECAY);
+        self.watched.iter_mut().for_each(|count| *count -= *count / WATCHED_DECAY);
     }
 
     /// Computes chances and values anew.
@@ -124,12 +136,13 @@ impl Hazard {
     fn hazards(&self, one: u32) -> [u64; BUCKETS] {
         let prior = u64::from((one / PRIOR_PART).max(1));
         let mut hazards = [0; BUCKETS];
-        let mut watched = 0;
+        let mut at_risk = 0;
         for bucket in (0..BUCKETS).rev() {
-            let uses = u64::from(self.uses[bucket]);
-            watched += uses + u64::from(self.lost[bucket]);
+            let [uses, lost, watched] =
+                [&self.uses, &self.lost, &self.watched].map(|counts| u64::from(counts[bucket]));
+            at_risk += uses + lost + watched;
             if WIDTHS[bucket] > 0 {
-                let hazard = (uses + prior) * ALWAYS / (u64::from(one) + watched);
+                let hazard = (uses + prior) * ALWAYS / (u64::from(one) + at_risk);
                 hazards[bucket] = hazard.min(ALWAYS);
             }
         }
@@ -240,6 +253,19 @@ mod tests {
         // 800 pages are given up at once; all of the 200 that were watched longer are used.
         let chance = of(200, 5, 0).chance(0);
         assert!(chance > CERTAIN * 8 / 10, "{chance} of {CERTAIN}");
+    }
+
+    #[test]
+    fn pages_that_are_still_watched_were_not_used_up_to_now() {
+        let mut hazard = Hazard::new_zeroed();
+        hazard.begin(ONE);
+        (0..100).for_each(|_| hazard.used(5, ONE));
+        hazard.refresh(ONE, 32);
+        let as_far_as_it_ended = hazard.chance(0);
+        (0..900).for_each(|_| hazard.watched(40, ONE));
+        hazard.refresh(ONE, 32);
+        let of_all = hazard.chance(0) * 1000 / CERTAIN;
+        assert!(as_far_as_it_ended > CERTAIN * 8 / 10 && of_all.abs_diff(100) < 25, "{of_all} of 1,000");
     }
 
     #[test]
