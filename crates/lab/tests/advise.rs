@@ -1,11 +1,9 @@
 //! Advice on traces of which the right answer is known.
 
 use entresol_core::Cache;
-use entresol_core::Mode;
-use entresol_engine::DailyWrites;
 use entresol_lab::advise::{Advice, AdviceError, Goal, Question, Reason, Recommendation, Sureness, advise};
 use entresol_lab::replay::device::Catalogue;
-use entresol_lab::replay::{Arrival, FragmentKnobs, Replacement, RunConfig};
+use entresol_lab::replay::{Arrival, RunConfig};
 use entresol_trace::Trace;
 use entresol_trace::generate::{Mix, Popularity};
 
@@ -14,27 +12,15 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
     let machine = catalogue.machine(machine).expect("built in").clone();
     let flash_devices: Vec<_> =
         machine.flash.iter().map(|name| catalogue.flash(name).expect("built in").clone()).collect();
+    let disk = catalogue.device(&machine.disk).expect("built in");
+    let memory = catalogue.memory(&machine.memory).expect("built in");
+    let requests = trace.requests.len();
     let base = RunConfig {
-        flash_layer: None,
-        mode: Mode::WriteBack,
-        replacement: Replacement::Lru,
         dram_pages: 1,
-        flash_pages: 0,
-        stands_for: None,
-        shadows: false,
-        switches: false,
-        flash_writes_per_day: DailyWrites::Unlimited,
-        fragments: FragmentKnobs::default(),
-        exact_devices: false,
         arrival: Arrival::Closed { clients: 4 },
         hit_ns: 2000,
-        whole_writes: false,
-        flush_at_end: false,
-        flash_device: flash_devices[0].clone(),
-        disk_device: catalogue.device(&machine.disk).expect("built in").clone(),
-        memory: catalogue.memory(&machine.memory).expect("built in").clone(),
-        records: 0..trace.requests.len(),
-        measure_from: trace.requests.len() / 4,
+        measure_from: requests / 4,
+        ..RunConfig::new(None, (&flash_devices[0], disk), memory, 0..requests)
     };
     let caches = ["face-gsc", "lc"].map(|name| Cache::from_name(name).expect("a policy")).to_vec();
     Question { base, flash_devices, caches, goal, years_min: 0.0, database_bytes: None }

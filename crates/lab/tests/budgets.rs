@@ -3,7 +3,7 @@
 use entresol_core::{Cache, PolicyKind};
 use entresol_engine::DailyWrites;
 use entresol_lab::replay::device::Catalogue;
-use entresol_lab::replay::{Arrival, FragmentKnobs, Replacement, RunConfig, SimulationResult, simulate};
+use entresol_lab::replay::{Arrival, RunConfig, SimulationResult, simulate};
 use entresol_runtime::rng::Rng;
 use entresol_trace::{Op, Request, Trace};
 
@@ -28,27 +28,17 @@ fn trace() -> Trace {
 
 fn config(trace: &Trace, policy: PolicyKind, budget: DailyWrites) -> RunConfig {
     let catalogue = Catalogue::builtin();
+    let flash = catalogue.flash("mlc").expect("built in");
+    let disk = catalogue.device("raid0-8").expect("built in");
+    let memory = catalogue.memory("dram").expect("built in");
     RunConfig {
-        flash_layer: Some(Cache::Policy(policy)),
-        mode: policy.usual_mode(),
-        replacement: Replacement::Lru,
         dram_pages: 600,
         flash_pages: 6000,
-        stands_for: None,
-        shadows: false,
-        switches: false,
         flash_writes_per_day: budget,
-        fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 4 },
         hit_ns: 1000,
-        whole_writes: false,
-        flush_at_end: false,
-        exact_devices: false,
-        flash_device: catalogue.flash("mlc").expect("built in").clone(),
-        disk_device: catalogue.device("raid0-8").expect("built in").clone(),
-        memory: catalogue.memory("dram").expect("built in").clone(),
-        records: 0..trace.len(),
         measure_from: trace.len() / 5,
+        ..RunConfig::new(Some(Cache::Policy(policy)), (flash, disk), memory, 0..trace.len())
     }
 }
 

@@ -6,7 +6,6 @@
 
 use entresol_core::{Cache, Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::DailyWrites;
 use entresol_engine::{
     DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, TierMetrics, TierOptions, Upstream, Victim,
     disk_offset, flash_bytes,
@@ -14,9 +13,7 @@ use entresol_engine::{
 use entresol_format::page;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec};
 use entresol_lab::replay::pool::{self, DIRTY, FDIRTY, Lru, Pool};
-use entresol_lab::replay::{
-    Arrival, FragmentKnobs, Replacement, RunConfig, SimulationResult, core_config, simulate,
-};
+use entresol_lab::replay::{FragmentKnobs, RunConfig, SimulationResult, core_config, simulate};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_trace::{Op, Request, Trace};
@@ -75,27 +72,14 @@ fn replayed(trace: &Trace, flash_layer: Option<Cache>, mode: Mode) -> Simulation
 
 fn config(trace: &Trace, flash_layer: Option<Cache>, mode: Mode) -> RunConfig {
     let catalogue = Catalogue::builtin();
+    let flash = catalogue.flash("nvme").expect("built in");
+    let disk = catalogue.device("sata-disk").expect("built in");
+    let memory = catalogue.memory("dram").expect("built in");
     RunConfig {
-        flash_layer,
         mode,
-        replacement: Replacement::Lru,
         dram_pages: FRAMES,
         flash_pages: SLOTS,
-        stands_for: None,
-        shadows: false,
-        switches: false,
-        flash_writes_per_day: DailyWrites::Unlimited,
-        fragments: FragmentKnobs::default(),
-        arrival: Arrival::Closed { clients: 1 },
-        hit_ns: 0,
-        whole_writes: false,
-        flush_at_end: false,
-        exact_devices: false,
-        flash_device: catalogue.flash("nvme").expect("built in").clone(),
-        disk_device: catalogue.device("sata-disk").expect("built in").clone(),
-        memory: catalogue.memory("dram").expect("built in").clone(),
-        records: 0..trace.requests.len(),
-        measure_from: 0,
+        ..RunConfig::new(flash_layer, (flash, disk), memory, 0..trace.requests.len())
     }
 }
 

@@ -1,14 +1,11 @@
 //! The three-layer replay against naive models, and its own accounts.
 
 use entresol_core::{BlockKind, Cache, Mode, PolicyKind};
-use entresol_engine::DailyWrites;
 use entresol_ftl::cache::{
     BlockCache, FlashTier, FlashTierConfig, HostPage, Lookup, Measures, RwFdb, RwFdbConfig,
 };
 use entresol_lab::replay::device::Catalogue;
-use entresol_lab::replay::{
-    Arrival, FragmentKnobs, Replacement, RunConfig, SimulationError, SimulationResult, block_sizes, simulate,
-};
+use entresol_lab::replay::{Arrival, RunConfig, SimulationError, SimulationResult, block_sizes, simulate};
 use entresol_runtime::rng::Rng;
 use entresol_trace::{Op, Relations, Request, Trace};
 use std::collections::{HashMap, VecDeque};
@@ -45,30 +42,19 @@ fn trace(references: usize, change: Op) -> Trace {
 
 fn config(trace: &Trace, flash_layer: Option<Cache>, dram_pages: u32, flash_pages: u32) -> RunConfig {
     let catalogue = Catalogue::builtin();
+    let flash = catalogue.flash("nvme").expect("built in");
+    let disk = catalogue.device("raid0-8").expect("built in");
+    let memory = catalogue.memory("dram").expect("built in");
     RunConfig {
-        flash_layer,
         mode: match flash_layer {
             Some(Cache::Policy(policy)) => policy.usual_mode(),
             _ => Mode::WriteBack,
         },
-        replacement: Replacement::Lru,
         dram_pages,
         flash_pages,
-        stands_for: None,
-        shadows: false,
-        switches: false,
-        flash_writes_per_day: DailyWrites::Unlimited,
-        fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 4 },
         hit_ns: 1000,
-        whole_writes: false,
-        flush_at_end: false,
-        exact_devices: false,
-        flash_device: catalogue.flash("nvme").expect("built in").clone(),
-        disk_device: catalogue.device("raid0-8").expect("built in").clone(),
-        memory: catalogue.memory("dram").expect("built in").clone(),
-        records: 0..trace.requests.len(),
-        measure_from: 0,
+        ..RunConfig::new(flash_layer, (flash, disk), memory, 0..trace.requests.len())
     }
 }
 

@@ -1,12 +1,11 @@
 //! Samples of a trace against the whole of it.
 
-use entresol_core::{BlockKind, Cache, Mode, PolicyKind};
-use entresol_engine::DailyWrites;
+use entresol_core::{BlockKind, Cache, PolicyKind};
 use entresol_lab::advise::{Goal, Question, advise};
 use entresol_lab::mrc;
 use entresol_lab::replay::device::Catalogue;
 use entresol_lab::replay::{
-    Arrival, FragmentKnobs, Replacement, RunConfig, SimulationError, SimulationResult, Workload, simulate,
+    Arrival, Replacement, RunConfig, SimulationError, SimulationResult, Workload, simulate,
 };
 use entresol_trace::generate::Mix;
 use entresol_trace::{
@@ -44,27 +43,16 @@ fn samples(bytes: &[u8], rate: f64, hashes: u64) -> Vec<SampledTrace> {
 
 fn config(trace: &Trace, cache: Option<Cache>, dram_pages: u32, flash_pages: u32) -> RunConfig {
     let catalogue = Catalogue::builtin();
+    let flash = catalogue.flash("nvme").expect("built in");
+    let disk = catalogue.device("sata-disk").expect("built in");
+    let memory = catalogue.memory("dram").expect("built in");
     RunConfig {
-        flash_layer: cache,
-        mode: cache.map_or(Mode::WriteBack, Cache::usual_mode),
-        replacement: Replacement::Lru,
         dram_pages,
         flash_pages,
-        stands_for: None,
-        shadows: false,
-        switches: false,
-        flash_writes_per_day: DailyWrites::Unlimited,
-        fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 4 },
         hit_ns: 1000,
-        whole_writes: false,
-        flush_at_end: false,
-        exact_devices: false,
-        flash_device: catalogue.flash("nvme").expect("built in").clone(),
-        disk_device: catalogue.device("sata-disk").expect("built in").clone(),
-        memory: catalogue.memory("dram").expect("built in").clone(),
-        records: 0..trace.len(),
         measure_from: trace.len() / 4,
+        ..RunConfig::new(cache, (flash, disk), memory, 0..trace.len())
     }
 }
 

@@ -2,9 +2,8 @@
 //! comes to.
 
 use entresol_core::{Cache, Mode, PolicyKind};
-use entresol_engine::DailyWrites;
 use entresol_lab::replay::device::Catalogue;
-use entresol_lab::replay::{Arrival, FragmentKnobs, Replacement, RunConfig, SimulationResult, simulate};
+use entresol_lab::replay::{RunConfig, SimulationResult, simulate};
 use entresol_runtime::rng::Rng;
 use entresol_trace::{Op, Request, Trace};
 
@@ -29,27 +28,17 @@ fn trace() -> Trace {
 
 fn config(trace: &Trace, policy: PolicyKind, flash_pages: u32, shadows: bool) -> RunConfig {
     let catalogue = Catalogue::builtin();
+    let flash = catalogue.flash("nvme").expect("built in");
+    let disk = catalogue.device("sata-disk").expect("built in");
+    let memory = catalogue.memory("dram").expect("built in");
     RunConfig {
-        flash_layer: Some(Cache::Policy(policy)),
         mode: Mode::WriteBack,
-        replacement: Replacement::Lru,
         dram_pages: 10_000,
         flash_pages,
-        stands_for: None,
         shadows,
-        switches: false,
-        flash_writes_per_day: DailyWrites::Unlimited,
-        fragments: FragmentKnobs::default(),
-        arrival: Arrival::Closed { clients: 1 },
         hit_ns: 1000,
-        whole_writes: false,
-        flush_at_end: false,
-        exact_devices: false,
-        flash_device: catalogue.flash("nvme").expect("built in").clone(),
-        disk_device: catalogue.device("sata-disk").expect("built in").clone(),
-        memory: catalogue.memory("dram").expect("built in").clone(),
-        records: 0..trace.len(),
         measure_from: trace.len() / 2,
+        ..RunConfig::new(Some(Cache::Policy(policy)), (flash, disk), memory, 0..trace.len())
     }
 }
 

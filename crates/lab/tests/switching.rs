@@ -2,9 +2,8 @@
 //! the better policy in each half.
 
 use entresol_core::{Cache, Mode, PolicyKind};
-use entresol_engine::DailyWrites;
 use entresol_lab::replay::device::Catalogue;
-use entresol_lab::replay::{Arrival, FragmentKnobs, Replacement, RunConfig, SimulationResult, simulate};
+use entresol_lab::replay::{Arrival, RunConfig, SimulationResult, simulate};
 use entresol_runtime::rng::Rng;
 use entresol_trace::{Op, Request, Trace};
 
@@ -76,27 +75,16 @@ impl Load {
 
 fn config(trace: &Trace, policy: PolicyKind, slots: u32) -> RunConfig {
     let catalogue = Catalogue::builtin();
+    let flash = catalogue.flash("nvme").expect("built in");
+    let disk = catalogue.device("cloud").expect("built in");
+    let memory = catalogue.memory("dram").expect("built in");
     RunConfig {
-        flash_layer: Some(Cache::Policy(policy)),
         mode: Mode::WriteBack,
-        replacement: Replacement::Lru,
         dram_pages: 4000,
         flash_pages: slots,
-        stands_for: None,
-        shadows: false,
-        switches: false,
-        flash_writes_per_day: DailyWrites::Unlimited,
-        fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 8 },
         hit_ns: 1000,
-        whole_writes: false,
-        flush_at_end: false,
-        exact_devices: false,
-        flash_device: catalogue.flash("nvme").expect("built in").clone(),
-        disk_device: catalogue.device("cloud").expect("built in").clone(),
-        memory: catalogue.memory("dram").expect("built in").clone(),
-        records: 0..trace.len(),
-        measure_from: 0,
+        ..RunConfig::new(Some(Cache::Policy(policy)), (flash, disk), memory, 0..trace.len())
     }
 }
 

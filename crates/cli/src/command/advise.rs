@@ -6,11 +6,10 @@ use super::source::Source;
 use crate::args::AdviseArgs;
 use crate::failure::Failure;
 use crate::progress::Share;
-use entresol_core::{Cache, Mode};
-use entresol_engine::DailyWrites;
+use entresol_core::Cache;
 use entresol_lab::advise::{self, AdviceError, Goal, Question};
+use entresol_lab::replay::RunConfig;
 use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
-use entresol_lab::replay::{FragmentKnobs, RunConfig};
 use entresol_lab::report;
 
 /// Share of the trace that warms up where nothing is said.
@@ -65,29 +64,19 @@ fn question(
     let disk = args.disk_device.as_deref().unwrap_or(&machine.disk);
     let memory = args.memory.as_deref().unwrap_or(&machine.memory);
     let whole = args.source.measure_from.is_none();
-    let first = flash_devices.first().cloned();
+    let first = flash_devices
+        .first()
+        .ok_or_else(|| Failure::input(format!("--prices {}: names no flash device", args.prices)))?;
+    let disk = prices.device(disk).map_err(input("--disk-device", args.disk_device.is_some()))?;
+    let memory = prices.memory(memory).map_err(input("--memory", args.memory.is_some()))?;
     let base = RunConfig {
-        flash_layer: None,
-        mode: Mode::WriteBack,
         replacement: args.dram.replacement,
         dram_pages: 1,
-        flash_pages: 0,
-        stands_for: None,
-        shadows: false,
-        switches: false,
-        flash_writes_per_day: DailyWrites::Unlimited,
-        fragments: FragmentKnobs::default(),
-        exact_devices: false,
         arrival: args.load.arrival(),
         hit_ns: args.load.hit_ns(),
         whole_writes: args.dram.whole_writes,
-        flush_at_end: false,
-        flash_device: first
-            .ok_or_else(|| Failure::input(format!("--prices {}: names no flash device", args.prices)))?,
-        disk_device: prices.device(disk).map_err(input("--disk-device", args.disk_device.is_some()))?.clone(),
-        memory: prices.memory(memory).map_err(input("--memory", args.memory.is_some()))?.clone(),
-        records: source.records.clone(),
         measure_from: if whole { source.records.end / WARM_UP } else { source.measure_from },
+        ..RunConfig::new(None, (first, disk), memory, source.records.clone())
     };
     let goal = match (args.budget, args.target_latency) {
         (Some(money), _) => Goal::Budget(money),

@@ -94,26 +94,24 @@ fn configs(
     flash.extend(args.flash_percent.iter().map(|percent| share(*percent)));
     let config =
         |flash_layer: Option<Cache>, replacement: Replacement, mode: Mode, flash_pages: u32| RunConfig {
-            flash_layer,
             mode,
             replacement,
             dram_pages: dram,
             flash_pages,
-            stands_for: None,
             shadows: args.shadows,
             switches: args.switch,
-            flash_writes_per_day: DailyWrites::Unlimited,
             fragments,
             arrival: args.load.arrival(),
             hit_ns: args.load.hit_ns(),
             whole_writes: args.dram.whole_writes,
-            flush_at_end: false,
             exact_devices: args.exact_devices,
-            flash_device: machine.flash.clone(),
-            disk_device: machine.disk.clone(),
-            memory: machine.memory.clone(),
-            records: source.records.clone(),
             measure_from: source.measure_from,
+            ..RunConfig::new(
+                flash_layer,
+                (&machine.flash, &machine.disk),
+                &machine.memory,
+                source.records.clone(),
+            )
         };
     let mut configs = Vec::new();
     for (flash_layer, replacement) in levels {

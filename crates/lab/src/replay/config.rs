@@ -101,3 +101,37 @@ pub struct RunConfig {
     /// Of these, the first that is measured.
     pub measure_from: usize,
 }
+
+impl RunConfig {
+    /// A run over `records` with these devices, all of which is measured: one client, LRU in DRAM, whose
+    /// hits take no time, and `flash_layer` in its usual mode. The layers have no pages yet.
+    pub fn new(
+        flash_layer: Option<Cache>,
+        (flash_device, disk_device): (&DeviceSpec, &DeviceSpec),
+        memory: &MemorySpec,
+        records: Range<usize>,
+    ) -> Self {
+        Self {
+            flash_layer,
+            mode: flash_layer.map_or(Mode::WriteBack, Cache::usual_mode),
+            replacement: Replacement::Lru,
+            dram_pages: 0,
+            flash_pages: 0,
+            stands_for: None,
+            shadows: false,
+            switches: false,
+            flash_writes_per_day: DailyWrites::Unlimited,
+            fragments: FragmentKnobs::default(),
+            arrival: Arrival::Closed { clients: 1 },
+            hit_ns: 0,
+            whole_writes: false,
+            flush_at_end: false,
+            exact_devices: false,
+            flash_device: flash_device.clone(),
+            disk_device: disk_device.clone(),
+            memory: memory.clone(),
+            records,
+            measure_from: 0,
+        }
+    }
+}

@@ -16,10 +16,9 @@ use crate::bench::parallel;
 use crate::paper::judged;
 use crate::paper::rw::{self, Contender, RwRow};
 use crate::replay::device::{DeviceKind, DeviceSpec, MemorySpec};
-use crate::replay::{self, Arrival, FragmentKnobs, Places, Replacement, RunConfig, block_sizes};
+use crate::replay::{self, Places, RunConfig, block_sizes};
 use anyhow::Context as _;
 use entresol_core::{BlockKind, Cache, Mode};
-use entresol_engine::DailyWrites;
 use entresol_ftl::cache::{
     BlockCache, Fill, FlashTier, FlashTierConfig, Measures, RwFdb, RwFdbConfig, Thresholds,
 };
@@ -143,33 +142,19 @@ fn config(trace: &Trace, setting: &Setting) -> RunConfig {
         rated_full_writes: None,
         model: None,
     };
+    let memory = MemorySpec {
+        name: String::new(),
+        description: String::new(),
+        currency: String::new(),
+        price_per_gb: 0.0,
+        watts_per_gb: 0.0,
+    };
+    let (layer, requests) = (Cache::Blocks(BlockKind::RwFdb), trace.requests.len());
     RunConfig {
-        flash_layer: Some(Cache::Blocks(BlockKind::RwFdb)),
         mode: Mode::WriteThrough,
-        replacement: Replacement::Lru,
-        dram_pages: 0,
-        flash_pages: 0,
-        stands_for: None,
-        shadows: false,
-        switches: false,
-        flash_writes_per_day: DailyWrites::Unlimited,
-        fragments: FragmentKnobs::default(),
-        arrival: Arrival::Closed { clients: 1 },
-        hit_ns: 0,
         whole_writes: true,
-        flush_at_end: false,
-        exact_devices: false,
-        flash_device: backend.clone(),
-        disk_device: backend,
-        memory: MemorySpec {
-            name: String::new(),
-            description: String::new(),
-            currency: String::new(),
-            price_per_gb: 0.0,
-            watts_per_gb: 0.0,
-        },
-        records: 0..trace.requests.len(),
-        measure_from: trace.requests.len() / 3,
+        measure_from: requests / 3,
+        ..RunConfig::new(Some(layer), (&backend, &backend), &memory, 0..requests)
     }
 }
 

@@ -4,11 +4,8 @@ use super::workload::{FRAGMENT_BYTES, Workload};
 use crate::paper::sce::{Measured, System};
 use crate::replay::device::{Catalogue, Device};
 use crate::replay::tier::{BLOCK_BYTES, Inline};
-use crate::replay::{
-    Arrival, FragmentKnobs, Places, Replacement, Replayed, RunConfig, below_dram, core_config, replay,
-};
+use crate::replay::{Arrival, FragmentKnobs, Places, Replayed, RunConfig, below_dram, core_config, replay};
 use entresol_core::{Cache, Mode, Partition, PolicyKind, region_bytes};
-use entresol_engine::DailyWrites;
 use zerocopy::IntoBytes;
 
 /// Clients, enough to keep the disks busy.
@@ -30,16 +27,12 @@ pub(super) fn run(
 ) -> anyhow::Result<Measured> {
     let catalogue = Catalogue::builtin();
     let trace = &workload.trace;
+    let layer = if system == System::Sce { Some(Cache::Fragments) } else { None };
+    let devices = (catalogue.flash("sce-flash")?, catalogue.device(disk)?);
     let config = RunConfig {
-        flash_layer: if system == System::Sce { Some(Cache::Fragments) } else { None },
         mode: Mode::WriteThrough,
-        replacement: Replacement::Lru,
         dram_pages: workload.dram_pages,
         flash_pages: flash_fragments * workload.fragment_pages(),
-        stands_for: None,
-        shadows: false,
-        switches: false,
-        flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs {
             fragment_pages: Some(workload.fragment_pages()),
             pace_permille: Some(PACE_PERMILLE),
@@ -47,14 +40,7 @@ pub(super) fn run(
         },
         arrival: Arrival::Closed { clients: CLIENTS },
         hit_ns: HIT_NS,
-        whole_writes: false,
-        flush_at_end: false,
-        exact_devices: false,
-        flash_device: catalogue.flash("sce-flash")?.clone(),
-        disk_device: catalogue.device(disk)?.clone(),
-        memory: catalogue.memory("dram-2012")?.clone(),
-        records: 0..trace.requests.len(),
-        measure_from: 0,
+        ..RunConfig::new(layer, devices, catalogue.memory("dram-2012")?, 0..trace.requests.len())
     };
     let told = |_: f64| {};
     let replayed = match system {

@@ -14,9 +14,8 @@ use crate::paper::three_layer::{
     self as paper, B_TABLE_2, FACTORS, POLICIES, READ_ONLY, Run, TABLE_2, Workload, enough, watts,
 };
 use crate::replay::device::Catalogue;
-use crate::replay::{Arrival, FragmentKnobs, Replacement, RunConfig, simulate};
+use crate::replay::{RunConfig, simulate};
 use entresol_core::{Cache, Mode, PolicyKind};
-use entresol_engine::DailyWrites;
 use entresol_trace::generate::{Mix, Popularity, Scans, TpccModel};
 use entresol_trace::{ReadOptions, Trace};
 use std::path::Path;
@@ -182,27 +181,15 @@ fn replayed(
 pub fn equi_cost_run(trace: &Trace, b: u32, policy: Option<PolicyKind>, n: f64) -> RunConfig {
     let catalogue = Catalogue::builtin();
     let layers = EquiCost::PAPER.layers(b, n);
+    let flash = catalogue.flash("3la-flash").expect("built in");
+    let disk = catalogue.device("3la-disk").expect("built in");
+    let memory = catalogue.memory("3la-ram2").expect("built in");
     RunConfig {
-        flash_layer: policy.map(Cache::Policy),
         mode: Mode::WriteBack,
-        replacement: Replacement::Lru,
         dram_pages: layers.dram_pages,
         flash_pages: layers.flash_pages,
-        stands_for: None,
-        shadows: false,
-        switches: false,
-        flash_writes_per_day: DailyWrites::Unlimited,
-        fragments: FragmentKnobs::default(),
-        exact_devices: false,
-        arrival: Arrival::Closed { clients: 1 },
-        hit_ns: 0,
-        whole_writes: false,
         flush_at_end: true,
-        flash_device: catalogue.flash("3la-flash").expect("built in").clone(),
-        disk_device: catalogue.device("3la-disk").expect("built in").clone(),
-        memory: catalogue.memory("3la-ram2").expect("built in").clone(),
-        records: 0..trace.requests.len(),
-        measure_from: 0,
+        ..RunConfig::new(policy.map(Cache::Policy), (flash, disk), memory, 0..trace.requests.len())
     }
 }
 
