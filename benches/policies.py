@@ -10,7 +10,7 @@ today's NVMe drive with a SATA disk, and with a cloud volume.
 
 Prints, for each trace, the flash hits and the pages written to flash on NVMe with the cloud volume, and for each machine the time of the
 busiest device for each reference, as a multiple of face-gsc's. Then what the claims are judged by: how far `reuse` and
-`reuse-slots` are from the best hit rate, and where they take more than 1.02 of face-gsc's time.
+`reuse-slots` are from the best hit rate, where they take more than 1.02 of face-gsc's time, and which policies reach both goals.
 """
 import argparse, json, pathlib, subprocess, sys
 
@@ -74,6 +74,12 @@ def by_cell(results):
     return cells
 
 
+def counts(reached):
+    """Policies with the number of cells in which they reach both goals, the most first."""
+    numbers = [(policy, sum(policy in those for those in reached.values())) for policy in POLICIES.split(",")]
+    return sorted(numbers, key=lambda number: -number[1])
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("folder")
@@ -90,7 +96,7 @@ def main():
     if unknown:
         arguments = f"unknown machine {unknown[0]}; there are {', '.join(MACHINES)}"
         sys.exit(arguments)
-    everything, behind, slower = {}, [], []
+    everything, behind, slower, reached = {}, [], [], {}
     for name, trace in traces(arguments):
         for machine in machines:
             cells = by_cell(replay(arguments, trace, machine))
@@ -105,6 +111,8 @@ def main():
                     result = cell[policy]
                     texts.append(f"{100 * result['flash_hit_rate']:.1f}; {result['flash_writes'] / 1000:.0f}; {busiest(result) / gsc:.2f}")
                 print(f"{size:8g}  " + "".join(f"{text:>20}" for text in texts), flush=True)
+                hits = [policy for policy in policies if best - 100 * cell[policy]["flash_hit_rate"] <= 1]
+                reached[f"{name}, {machine}, {size:g} %"] = [policy for policy in hits if busiest(cell[policy]) / gsc <= 1.02]
                 for policy in OURS:
                     missing, ratio = best - 100 * cell[policy]["flash_hit_rate"], busiest(cell[policy]) / gsc
                     if missing > 1:
@@ -121,6 +129,14 @@ def main():
         print(f"{policy}: over 1.02 of face-gsc's time in {len(mine)} of {cells} cells")
         for ratio, _, name, machine, size in mine:
             print(f"  {ratio:5.2f} x: {name}, {machine}, {size:g} %")
+    print(f"\nboth goals, of {cells} cells: " + ", ".join(f"{policy} {count}" for policy, count in counts(reached)))
+    print(f"one of ours in {sum(any(policy in OURS for policy in those) for those in reached.values())}; no policy in:")
+    for cell in (cell for cell, those in reached.items() if not those):
+        print(f"  {cell}")
+    print("others only in:")
+    for cell, those in reached.items():
+        if those and not any(policy in OURS for policy in those):
+            print(f"  {cell}: {', '.join(those)}")
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(everything, indent=1))
 
