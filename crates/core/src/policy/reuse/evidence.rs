@@ -166,8 +166,9 @@ impl Evidence<'_> {
         for (at, note) in (part.start as u32..).zip(&mut self.notes[part]) {
             let limited = Note(*note).refreshed(time.epoch);
             *note = limited.0;
-            if at < slots && pages.directory.entry(at).has(VALID) {
-                let number = number_of(limited.class(), pages.directory.entry(at).has(DIRTY));
+            let entry = (at < slots).then(|| pages.directory.entry(at));
+            if let Some(entry) = entry.filter(|entry| entry.has(VALID)) {
+                let number = number_of(limited.class(), entry.has(DIRTY));
                 self.hazards[number].watched(limited.age(time.epoch), one);
             }
         }
@@ -468,8 +469,8 @@ impl Evidence<'_> {
     pub(super) fn check(&self) -> Result<(), Violation> {
         let Head { class, note, ghost, one, stays_from, .. } = *self.head;
         same(|| "the class to be refreshed exists", true, class < CLASSES)?;
-        note.check(self.notes.len())?;
-        ghost.check(self.ghosts.words())?;
+        note.check("note", self.notes.len())?;
+        ghost.check("ghost", self.ghosts.words())?;
         self.head.time.check()?;
         same(|| "a use counts", true, (1..=256).contains(&one))?;
         same(|| "a possible threshold of staying", true, (1..=2 * CERTAIN).contains(&stays_from))?;

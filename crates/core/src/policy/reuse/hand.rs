@@ -1,6 +1,6 @@
-//! A hand passes over a table again and again. With each move it meets a few entries in a row, then it
-//! skips some such parts. So it meets pages of all ages at any time, though the ring keeps them in the order
-//! of their age.
+//! A hand passes over a table in rounds. With each move it meets a part, a few entries in a row, and skips
+//! the seven parts after it, which it meets later in the round. So it meets pages of all ages at any time,
+//! though the ring keeps them in the order of their age.
 
 use crate::violation::{Violation, same};
 use std::ops::Range;
@@ -26,9 +26,9 @@ impl Hand {
         first..(first + PART).min(entries)
     }
 
-    /// Takes nothing in the region for granted.
-    pub fn check(&self, entries: usize) -> Result<(), Violation> {
-        same(|| "the entry that a hand meets next exists", true, (self.0 as usize) < entries)
+    /// Takes nothing in the region for granted. `what`: an entry of the table.
+    pub fn check(&self, what: &str, entries: usize) -> Result<(), Violation> {
+        same(|| format!("the {what} that a hand meets next exists"), true, (self.0 as usize) < entries)
     }
 }
 
@@ -44,7 +44,7 @@ mod tests {
                 let mut met = vec![0; entries];
                 for _ in 0..entries.div_ceil(PART) {
                     hand.pass(entries).for_each(|at| met[at] += 1);
-                    hand.check(entries).unwrap();
+                    hand.check("entry", entries).unwrap();
                 }
                 assert_eq!(met, vec![1; entries]);
                 assert_eq!(hand.0, 0, "{entries} entries: the next round begins");
