@@ -321,9 +321,9 @@ impl FlashTier {
     /// is called when all copies are forgotten in memory, and none is on its way to disk. No record of that
     /// is written to flash, and no slot released, before `make_dead` has returned. A crash before that finds
     /// the copies again, and a crash before the next flush or checkpoint may; later ones do not. Flushes and
-    /// checkpoints wait for `make_dead`, those that have begun before, too, so it makes none. A reader that
-    /// populates meanwhile would bring the disk's version in: where that may be, wrap it in
-    /// [`FlashTier::keep_out`]. Only with log placement.
+    /// checkpoints wait for `make_dead`, those that have begun before, too, so it makes none; and it hands no
+    /// pages down, since these may wait for a slot. A reader that populates meanwhile would bring the disk's
+    /// version in: where that may be, wrap it in [`FlashTier::keep_out`]. Only with log placement.
     ///
     /// # Errors
     /// Those of `make_dead`, and the tier's. Then the tier has failed, since a forgotten page may be the
