@@ -11,7 +11,7 @@ use entresol_engine::{DurableGroup, FlashTier, Layer, TierError, TierOptions, Up
 use entresol_format::PageFormat;
 use entresol_runtime::{sleep, spawn};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use support::{PAGE, build, bytes_of, device_of, load, memory, open, simulate, small, version, victim};
@@ -147,44 +147,57 @@ fn slots_forget_only_what_is_dead() {
     tier.close().unwrap();
 }
 
-/// A flash whose writes wait while its gate is shut.
+/// A device whose writes wait while its gate is shut; so many of them are let through before.
 struct Gated {
-    flash: MemoryDevice,
+    device: Arc<MemoryDevice>,
     shut: AtomicBool,
+    lets_through: AtomicU64,
     waits: AtomicBool,
 }
 
 impl Device for Gated {
     fn geometry(&self) -> Geometry {
-        self.flash.geometry()
+        self.device.geometry()
     }
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
-        while batch.iter().any(|io| matches!(io, Io::Write { .. })) && self.shut.load(SeqCst) {
+        let writes = batch.iter().filter(|io| matches!(io, Io::Write { .. })).count() as u64;
+        while writes > 0 && self.shut.load(SeqCst) {
+            let left = self.lets_through.load(SeqCst);
+            if left >= writes {
+                self.lets_through.store(left - writes, SeqCst);
+                break;
+            }
             self.waits.store(true, SeqCst);
             sleep(Duration::from_millis(1));
         }
-        self.flash.run(batch)
+        self.device.run(batch)
     }
     fn sync(&self) -> Result<(), DeviceError> {
-        self.flash.sync()
+        self.device.sync()
     }
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
-        self.flash.discard(offset, length)
+        self.device.discard(offset, length)
     }
     fn drop_cached(&self) -> Result<(), DeviceError> {
-        self.flash.drop_cached()
+        self.device.drop_cached()
     }
     fn counters(&self) -> Counters {
-        self.flash.counters()
+        self.device.counters()
+    }
+}
+
+impl Gated {
+    fn over(device: Arc<MemoryDevice>) -> Arc<Self> {
+        let [shut, waits] = [false, false].map(AtomicBool::new);
+        Arc::new(Self { device, shut, lets_through: AtomicU64::new(0), waits })
     }
 }
 
 /// Such a flash, and a disk with pages.
 fn gated(options: &TierOptions) -> (Arc<Gated>, Arc<MemoryDevice>) {
-    let (_, disk) = memory(options, support::PAGES);
+    let (flash, disk) = memory(options, support::PAGES);
     load(disk.clone(), support::PAGES);
-    let flash = MemoryDevice::new("flash", flash_bytes(options));
-    (Arc::new(Gated { flash, shut: AtomicBool::new(false), waits: AtomicBool::new(false) }), disk)
+    (Gated::over(flash), disk)
 }
 
 /// A page is in staging when a flush, or a checkpoint, begins, and is forgotten before it is written. The
@@ -235,6 +248,53 @@ fn flush_beside(policy: PolicyKind, checkpoint: bool) {
     done.unwrap();
     flusher.join();
     assert_eq!(after_a_crash(&*flash, &*disk, &options), [4, 4], "{policy:?}");
+}
+
+/// Slots wait for what makes forgotten pages dead, and a page waits for a slot. A flush makes that durable:
+/// the page enters, though no job of the cache ends.
+#[test]
+fn a_flush_that_gives_room_tells_so() {
+    simulate(1, || {
+        let few = TierOptions { write_workers: 1, background_workers: 1, ..small(PolicyKind::FaceGsc, 64) };
+        let (flash, disk) = gated(&few);
+        let disk = Gated::over(disk);
+        let tier = FlashTier::create(flash.clone(), disk.clone(), few.clone()).unwrap();
+        // The first groups leave the ring, and the background task waits at the disk with the next one.
+        let leave = 2 * u64::from(few.group_pages);
+        disk.lets_through.store(leave, SeqCst);
+        disk.shut.store(true, SeqCst);
+        OTHERS.take(leave as usize).chain(DEAD).for_each(|page| put(&tier, page, 2));
+        let entered = Arc::new(AtomicU64::new(0));
+        let evict = || {
+            let (tier, entered) = (tier.clone(), entered.clone());
+            spawn("evictor", move || {
+                for page in OTHERS.end - 60..OTHERS.end {
+                    put(&tier, page, 3);
+                    entered.fetch_add(1, SeqCst);
+                }
+            })
+        };
+        let mut evictor = None;
+        let done = tier.forget_for(PageId(DEAD[0]), PageId(DEAD[1]), || {
+            evictor = Some(evict());
+            sleep(Duration::from_secs(1));
+            flash.shut.store(true, SeqCst);
+            Ok::<(), TierError>(())
+        });
+        done.unwrap();
+        let before = entered.load(SeqCst);
+        let flusher = spawn("flusher", {
+            let tier = tier.clone();
+            move || tier.flush().unwrap()
+        });
+        sleep(Duration::from_secs(1));
+        assert!(disk.waits.load(SeqCst), "no job of the cache ends");
+        assert!(entered.load(SeqCst) > before, "a page still waits, after {before} have entered");
+        [&flash, &disk].iter().for_each(|gate| gate.shut.store(false, SeqCst));
+        flusher.join();
+        evictor.expect("it was started").join();
+        tier.close().unwrap();
+    });
 }
 
 /// What a buffer pool is told to be durable.

@@ -23,10 +23,7 @@ impl Back {
             let job = match self.next_background(&mut pages) {
                 Ok(Some(job)) => job,
                 Ok(None) => match self.settle_dead_if_possible() {
-                    Ok(true) => {
-                        self.front.job_is_done();
-                        continue;
-                    }
+                    Ok(true) => continue,
                     Ok(false) => {
                         drop(under_way);
                         self.front.background.wait(seen);

@@ -59,12 +59,13 @@ impl Causes {
 
 impl Back {
     /// Makes durable what made forgotten dirty pages dead, as far as it has ended, so that slots can be
-    /// released and records be written.
+    /// released and records be written. Those who wait for that are told.
     pub(super) fn settle_dead(&self) -> Result<(), TierError> {
         let Some(after) = self.front.with(|partition| partition.awaits_dead())? else { return Ok(()) };
         self.settle(after)?;
         let durable = self.causes.durable();
         self.front.with(|partition| partition.dead_is_durable(durable))?;
+        self.front.job_is_done();
         Ok(())
     }
 
