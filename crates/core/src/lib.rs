@@ -6,6 +6,7 @@
 
 mod bypass;
 mod cache;
+mod chances;
 mod check;
 mod cleaning;
 mod config;

@@ -8,8 +8,8 @@
 use crate::config::Config;
 use crate::contents::Contents;
 use crate::job::{
-    Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup,
-    Taken, Ticket, WriteJob, WritePage, WritePages,
+    Admission, BackgroundJob, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup, Taken, Ticket,
+    WriteJob, WritePage, WritePages,
 };
 use crate::placement::{Ring, SlotTable};
 use crate::policy::{Decision, Offer, Policy, PolicyState, ask};
@@ -305,23 +305,6 @@ impl Partition<'_> {
         match &self.place {
             Place::Ring(ring) => ring.groups[ticket.0 as usize].flushed,
             Place::Slots(_) => 0,
-        }
-    }
-
-    /// Gives a page of a dequeue whose fate is a second chance a position at the rear; `lsn` is the page's.
-    /// [`Admission::AlreadyThere`]: a newer version has entered in the meantime, and there is nothing to do.
-    ///
-    /// # Panics
-    /// With slot placement, which gives no second chances.
-    pub fn restage(&mut self, ticket: Ticket, page: &DequeuePage, lsn: Lsn) -> Admission {
-        let Place::Ring(ring) = &mut self.place else { panic!("only a log gives second chances") };
-        ring.restage(&mut self.contents, ticket, page.slot, lsn)
-    }
-
-    /// A dequeue's second chances were restaged: no positions are held back for it now. May be said twice.
-    pub fn restaged(&mut self, ticket: Ticket) {
-        if let Place::Ring(ring) = &mut self.place {
-            ring.restaged(ticket);
         }
     }
 

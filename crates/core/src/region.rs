@@ -27,7 +27,7 @@ use crate::staging::{self, Staging, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "ENTRCORE", little-endian, then the version of the region's layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCORA");
+const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCORB");
 
 /// The partition's configuration, and the scalars of the parts that all partitions have.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

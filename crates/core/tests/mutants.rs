@@ -9,7 +9,7 @@ use std::process::Command;
 
 const MUTANT: &str = "ENTRESOL_CORE_MUTANT";
 
-const NOTICED: [&str; 18] = [
+const NOTICED: [&str; 20] = [
     "bypass-before-forgetting-is-durable",
     "bypass-despite-older-copy",
     "ghost-taken-for-a-page",
@@ -20,6 +20,8 @@ const NOTICED: [&str; 18] = [
     "dequeued-page-not-recorded",
     "slots-forgotten-before-frames",
     "second-chance-outruns-record",
+    "second-chances-out-of-turn",
+    "group-not-held-back",
     "flush-counts-writing-pages",
     "flush-takes-held-back-position",
     "flushed-page-not-named-again",
@@ -40,6 +42,7 @@ fn runs_with_a_mutant() {
             harness::run_with_forgets_and_flushes(policy, Mode::Back, seed);
         }
         harness::run_that_keeps_out(seed, 4000);
+        harness::run_that_stays(seed, 4000);
     }
 }
 

@@ -204,6 +204,16 @@ fn reuse_keeps_pages_out_as_its_model() {
     assert!(bypasses > 1000 && crashes > 10 && hits > 1000);
 }
 
+/// Second chances wait for destages, and for those of earlier dequeues.
+#[test]
+fn reuse_lets_pages_leave_first_as_its_model() {
+    let worlds: Vec<World> = (0..12).map(|seed| harness::run_that_stays(seed, 12_000)).collect();
+    let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
+    let (chances, waits) = (sum(|w| w.second_chances), sum(|w| w.waits));
+    println!("{chances} second chances, {waits} waits");
+    assert!(chances > 1000 && waits > 100);
+}
+
 /// Long enough for classes to be learned, and for notes to be as old as they get.
 #[test]
 fn reuse_agrees_with_its_models_for_a_long_time() {

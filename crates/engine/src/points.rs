@@ -46,6 +46,7 @@ entresol_runtime::coverage_points! {
     FETCH_DAMAGED_DIRTY = "fetch: a damaged dirty page is reported";
     DEQUEUE_DAMAGED_CLEAN = "dequeue: a damaged clean page is dropped";
     DEQUEUE_DAMAGED_DIRTY = "dequeue: a damaged dirty page stops the tier";
+    DEQUEUE_LEFT_FIRST = "dequeue: pages leave before others get their second chances";
     DEQUEUE_OVERTAKEN = "dequeue: a second chance is overtaken by a newer version";
     COPY_DAMAGED = "copy: a damaged page stops the tier";
     CHECKPOINT_FAILED = "checkpoint: failed, and the tier with it";

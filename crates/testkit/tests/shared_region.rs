@@ -350,6 +350,7 @@ impl<'a> World<'a> {
     fn dequeue(&mut self, at: usize, ticket: Ticket, pages: &[DequeuePage]) -> bool {
         if self.rest.begun[at].done == 0 {
             pages.iter().filter_map(DequeuePage::to_clean).for_each(|page| self.destage(&page));
+            self.partition.left(ticket);
             self.rest.begun[at].done = 1;
         }
         for (nth, page) in pages.iter().enumerate() {

@@ -70,7 +70,7 @@ pub(super) fn dequeues(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Vio
     let span = (next - first) * ring.group_pages as u64;
     same(|| "positions being dequeued", head.scan - head.released, span)?;
     let pending = awaited(ring, staging)?;
-    let mut undecided = 0;
+    let mut counts = [0; 2];
     for (at, dequeue) in head.dequeues.iter().enumerate() {
         let nth = (at as u64 + DEQUEUES as u64 - first % DEQUEUES as u64) % DEQUEUES as u64;
         let used = nth < next - first;
@@ -81,13 +81,13 @@ pub(super) fn dequeues(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Vio
             let begins = head.released + nth * ring.group_pages as u64;
             same(|| format!("first position of dequeue {at}"), begins, dequeue.first)?;
             same(|| format!("pages that dequeue {at} waits for"), pending[at], dequeue.pending)?;
-            let is_undecided = dequeue.undecided > 0;
-            let is_open = state == Some(DequeueState::Open);
-            same(|| format!("dequeue {at} is undecided and open"), true, is_open || !is_undecided)?;
-            undecided += u32::from(dequeue.undecided);
+            counts[0] += u16::from(dequeue.waits());
+            counts[1] += u16::from(state == Some(DequeueState::Staying));
+            let is_safe = nth > 0 || !dequeue.waits() || ring.has_a_group(staging);
+            same(|| format!("room for second chances of the oldest dequeue {at}"), true, is_safe)?;
         }
     }
-    same(|| "undecided dequeues", undecided, head.undecided)
+    same(|| "dequeues whose second chances wait, and get positions", counts, [head.waiting, head.staying])
 }
 
 /// Staged pages that each dequeue awaits.

@@ -96,6 +96,12 @@ pub(crate) trait Policy {
     fn victim_for(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId) -> Option<u32> {
         None
     }
+    /// Whether pages that leave are to be on disk before second chances get positions (log placement). Until
+    /// a group is released, each page with a second chance takes two slots. So that is to take as short as
+    /// possible where disk is slow; where flash is slow, both are to be written at once.
+    fn leaves_first(_memory: &Self::Memory<'_>) -> bool {
+        false
+    }
     /// The group in `slots` is about to be dequeued (log placement).
     fn on_dequeue(_pages: &Pages<'_>, _memory: &mut Self::Memory<'_>, _slots: Range<u32>) {}
     /// The fate of the page in `slot`, the newest version on flash, when the slot is emptied.

@@ -33,6 +33,8 @@
 //! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
 //!                               shrinks by a 20th if flash took less than 8/10 of the disk's time; from 1/10
 //!                               (at first, and while costs are unknown) to 6/10
+//! ring, group at the front:     pages that leave go to disk beside those that stay being enqueued, or, if a write costs
+//!                               less than a 32nd of a read from disk, before that: till then these take one slot each
 //! each turn of the ring:        share shrinks if groups were written or dequeued for more of the disk's time than
 //!                               15/16 (by 1) or 17/16 (by 4); it grows if less than 13/16 (by 1) or 11/16 (by 4), and
 //!                               by costs flash took no more of the disk's time than 9/16; from 8 to 56; at first 32, or 44
@@ -199,6 +201,10 @@ impl Policy for Reuse {
 
     fn worth(pages: &Pages<'_>, memory: &Evidence<'_>, slot: u32) -> u32 {
         memory.weight(pages, slot)
+    }
+
+    fn leaves_first(memory: &Evidence<'_>) -> bool {
+        memory.writes_are_cheap()
     }
 
     fn chances_max(group_pages: u32) -> u32 {

@@ -11,7 +11,7 @@ impl LogModel {
             return true;
         }
         let of = |from: &u64| self.versions.range(*from..from + self.group());
-        let versions = self.dequeuing.iter().flat_map(of).filter(|(_, v)| v.published);
+        let versions = self.dequeuing.difference(&self.left).flat_map(of).filter(|(_, v)| v.published);
         versions.into_iter().any(|(_, v)| (first..=last).contains(&v.page))
     }
 
@@ -19,7 +19,7 @@ impl LogModel {
         let newest = self.newest_published(page).filter(|position| self.versions[position].dirty);
         let Some(position) = newest else { return assert_eq!(*got, Cleaning::Clean) };
         let of_dequeues = |from: &u64| self.versions.range(*from..from + self.group());
-        let mut dequeued = self.dequeuing.iter().flat_map(of_dequeues);
+        let mut dequeued = self.dequeuing.difference(&self.left).flat_map(of_dequeues);
         let is_followed = dequeued.any(|(_, v)| v.published && v.page == page);
         if position < self.scan
             || is_followed

@@ -2,7 +2,7 @@
 
 use super::log_model::{LogModel, Version};
 use super::reuse_evidence::Note;
-use entresol_core::{Fate, PageId, PolicyKind};
+use entresol_core::{DequeuePage, Fate, Generation, PageId, PolicyKind, Position};
 use std::collections::BTreeMap;
 
 impl LogModel {
@@ -46,6 +46,66 @@ impl LogModel {
             fates[least] = if version(least).dirty { Fate::Destage } else { Fate::Drop };
         }
         fates
+    }
+
+    /// A group leaves the flash.
+    pub(super) fn dequeue(&mut self, pages: &[DequeuePage], one_io: bool) {
+        assert_eq!(pages.len() as u64, self.group());
+        assert_eq!(one_io, self.config.policy != PolicyKind::Face);
+        let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8) + self.spare();
+        let early = self.config.slots as u64 - ahead * self.group();
+        assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
+        assert!(self.cleaning.is_empty(), "no dequeue begins while pages are copied to disk out of turn");
+        self.dequeuing.insert(self.scan);
+        self.adapt(self.scan);
+        let fates = self.fates(self.scan);
+        if self.leaves_first() && fates.contains(&Fate::SecondChance) {
+            self.leaving.insert(self.scan);
+        }
+        assert!(fates.iter().any(|f| *f != Fate::SecondChance), "a dequeue makes room");
+        for (at, (page, fate)) in pages.iter().zip(fates).enumerate() {
+            let position = self.scan + at as u64;
+            let generation = Generation::Exact(Position(position));
+            assert_eq!((page.generation, page.fate), (generation, fate), "fate of position {position}");
+            self.second_chances += usize::from(fate == Fate::SecondChance);
+            if fate != Fate::Drop {
+                let version = &self.versions[&position];
+                assert_eq!((page.page, page.dirty), (Some(version.page), version.dirty));
+            }
+        }
+        self.scan += self.group();
+    }
+
+    /// Whether second chances wait for the destages of their group.
+    pub(super) fn leaves_first(&self) -> bool {
+        self.config.policy == PolicyKind::Reuse && self.evidence.writes_are_cheap()
+    }
+
+    /// Whether the second chances of the group with this position get positions now: in order, one dequeue
+    /// at a time, when there is room for a group.
+    pub(super) fn stays(&mut self, position: u64) -> bool {
+        let first = position / self.group() * self.group();
+        let is_first = [&self.leaving, &self.left].iter().all(|set| set.first().is_none_or(|f| *f >= first));
+        let room = self.released + self.config.slots as u64 - self.rear;
+        if is_first && self.staying.is_none() && room >= self.group() && self.left.remove(&first) {
+            self.staying = Some(first);
+        }
+        assert!(!self.leaving.contains(&first), "pages that leave are on disk");
+        !self.left.contains(&first)
+    }
+
+    pub(super) fn first_of(&self, pages: &[DequeuePage]) -> u64 {
+        let Generation::Exact(Position(first)) = pages[0].generation else { panic!("{pages:?}") };
+        first
+    }
+
+    /// The second chances of these pages have positions, if they need some.
+    pub(super) fn has_stayed(&mut self, pages: &[DequeuePage]) -> u64 {
+        let first = self.first_of(pages);
+        self.leaving.remove(&first);
+        self.left.remove(&first);
+        self.staying.take_if(|staying| *staying == first);
+        first
     }
 
     /// The hands move, if it is time to.

@@ -4,8 +4,8 @@ use super::Model;
 use super::log_records::Records;
 use super::reuse_evidence::{Evidence, Note};
 use entresol_core::{
-    Admission, CleanPage, Cleaning, Config, Costs, DequeuePage, Fate, Flush, Forget, Forgotten, Generation,
-    Job, Lookup, Occupancy, PageId, PolicyKind, Position, SlotId, WritePage,
+    Admission, CleanPage, Cleaning, Config, Costs, DequeuePage, Flush, Forget, Forgotten, Generation, Job,
+    Lookup, Occupancy, PageId, PolicyKind, Position, SlotId, WritePage,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -39,7 +39,7 @@ pub struct LogModel {
     pub(super) scan: u64,
     pub(super) released: u64,
     staged_front: u64,
-    second_chances: usize,
+    pub(super) second_chances: usize,
     /// By first position of the group; a group that is durable as a whole has all its places flushed.
     places: BTreeMap<u64, Places>,
     flush_to: u64,
@@ -52,6 +52,11 @@ pub struct LogModel {
     pub(super) records: Records,
     /// First positions of the dequeues under way.
     pub(super) dequeuing: BTreeSet<u64>,
+    /// With `reuse`, those whose second chances wait: for destages, and for their turn; and the one whose
+    /// second chances get positions.
+    pub(super) leaving: BTreeSet<u64>,
+    pub(super) left: BTreeSet<u64>,
+    pub(super) staying: Option<u64>,
     /// Positions of the pages that are being copied to disk out of turn.
     pub(super) cleaning: BTreeSet<u64>,
 }
@@ -73,6 +78,9 @@ impl LogModel {
             gone: BTreeMap::new(),
             records: Records::default(),
             dequeuing: BTreeSet::new(),
+            leaving: BTreeSet::new(),
+            left: BTreeSet::new(),
+            staying: None,
             cleaning: BTreeSet::new(),
         }
     }
@@ -169,31 +177,6 @@ impl LogModel {
         let dequeues = (self.scan - self.released) / self.group();
         let is_scarce = room < self.group() * (dequeues + 2 + self.spare());
         assert!(staging_full || is_scarce, "full with room for {room} pages");
-    }
-
-    /// A group leaves the flash.
-    fn dequeue(&mut self, pages: &[DequeuePage], one_io: bool) {
-        assert_eq!(pages.len() as u64, self.group());
-        assert_eq!(one_io, self.config.policy != PolicyKind::Face);
-        let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8) + self.spare();
-        let early = self.config.slots as u64 - ahead * self.group();
-        assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
-        assert!(self.cleaning.is_empty(), "no dequeue begins while pages are copied to disk out of turn");
-        self.dequeuing.insert(self.scan);
-        self.adapt(self.scan);
-        let fates = self.fates(self.scan);
-        assert!(fates.iter().any(|f| *f != Fate::SecondChance), "a dequeue makes room");
-        for (at, (page, fate)) in pages.iter().zip(fates).enumerate() {
-            let position = self.scan + at as u64;
-            let generation = Generation::Exact(Position(position));
-            assert_eq!((page.generation, page.fate), (generation, fate), "fate of position {position}");
-            self.second_chances += usize::from(fate == Fate::SecondChance);
-            if fate != Fate::Drop {
-                let version = &self.versions[&position];
-                assert_eq!((page.page, page.dirty), (Some(version.page), version.dirty));
-            }
-        }
-        self.scan += self.group();
     }
 }
 
@@ -329,10 +312,12 @@ impl Model for LogModel {
         let Generation::Exact(Position(restaged)) = page.generation else { panic!("{page:?}") };
         // A range is being forgotten in steps, and this version is forgotten before its turn.
         let dies = self.newest_published(id) == Some(restaged) && self.records.cover(id, restaged);
+        let stays = got == Admission::AlreadyThere || self.stays(restaged);
         match got {
             Admission::Stage { frame, position } => {
                 assert_eq!(newest, Some(restaged), "an older version never enters behind a newer");
                 assert!(!dies, "a page that is being forgotten enters again");
+                assert!(stays, "it is not the turn of this group");
                 let note = self.versions[&restaged].note;
                 self.evidence.second_chance();
                 self.enter(id, page.dirty, note, frame.0, position.0);
@@ -343,17 +328,25 @@ impl Model for LogModel {
                 assert_ne!(newest, Some(restaged), "no newer version of {id} has come")
             }
             Admission::Full => {
-                assert_eq!(
-                    self.rear - self.staged_front,
-                    self.config.staging_pages() as u64,
-                    "staging is full"
-                );
+                let staging_full = self.rear - self.staged_front == self.config.staging_pages() as u64;
+                assert!(!stays || staging_full, "staging is full");
             }
         }
     }
 
+    fn left(&mut self, pages: &[DequeuePage]) {
+        let first = self.first_of(pages);
+        if self.leaving.remove(&first) {
+            self.left.insert(first);
+        }
+    }
+
+    fn restaged(&mut self, pages: &[DequeuePage]) {
+        self.has_stayed(pages);
+    }
+
     fn dequeued(&mut self, pages: &[DequeuePage]) {
-        let Generation::Exact(Position(first)) = pages[0].generation else { panic!("{pages:?}") };
+        let first = self.has_stayed(pages);
         assert!(self.dequeuing.remove(&first));
     }
 

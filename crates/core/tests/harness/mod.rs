@@ -52,6 +52,10 @@ pub trait Model {
     fn staged(&mut self, frame: u32);
     fn written(&mut self, pages: &[WritePage], flush: Option<&Flush>);
     fn restage(&mut self, page: &DequeuePage, got: Admission);
+    /// Those of these pages that leave are durable on disk.
+    fn left(&mut self, _pages: &[DequeuePage]) {}
+    /// All second chances of these pages are restaged.
+    fn restaged(&mut self, _pages: &[DequeuePage]) {}
     fn dequeued(&mut self, pages: &[DequeuePage]);
     /// The page is to be copied to disk.
     fn clean(&mut self, page: PageId, got: &Cleaning);
@@ -126,6 +130,30 @@ pub fn run_that_keeps_out(seed: u64, steps: usize) -> World {
     println!("seed {seed}: {config:?}");
     for used in [60, 1200, 200, 1200] {
         world.pages_used = used;
+        world.run(&mut choices, steps / 4);
+    }
+    world
+}
+
+/// A seeded run of `reuse` in which most pages of the ring stay, and those that leave go to disk first.
+pub fn run_that_stays(seed: u64, steps: usize) -> World {
+    let mut choices = Choices::from_seed(seed * 104_729);
+    let [group_pages, staging_groups] = [[2, 4], [3, 3], [4, 2], [4, 4]][choices.below(4)];
+    let is_cheap = |config: &Config| {
+        let costs = reuse_evidence::costs(config);
+        costs.are_known() && costs.flash_write_in_row_ns < 10 && costs.write_worth_permille == 0
+    };
+    let rings =
+        (choices.below(20) as u32..).map(|more| small(PolicyKind::Reuse, group_pages, staging_groups, more));
+    let config = rings.into_iter().find(is_cheap).expect("costs differ with the size");
+    let mut world = World::new(config, config.slots * 5 / 4, 3);
+    world.settle_every = usize::MAX;
+    world.crash_often = seed % 4 == 1;
+    world.front_lags = seed.is_multiple_of(2);
+    world.forgets_and_flushes = seed % 4 == 3;
+    println!("seed {seed}: {config:?}");
+    for used in [1, 2, 4, 5] {
+        world.pages_used = (config.slots * used / 4) as usize;
         world.run(&mut choices, steps / 4);
     }
     world

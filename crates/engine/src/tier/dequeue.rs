@@ -35,6 +35,13 @@ impl Back {
                 self.front.options.page_format.unseal(bytes, page.page.expect("only pages were read"));
             }
         }
+        let leaves_first = self.front.with(|partition| partition.leaves_first(ticket))?;
+        if leaves_first {
+            points::DEQUEUE_LEFT_FIRST.reach();
+            self.leave(&whole, scratch)?;
+            self.front.with(|partition| partition.left(ticket))?;
+            self.front.progress.notify_all();
+        }
         let bytes = |at: usize| &scratch[at * self.front.page_bytes()..(at + 1) * self.front.page_bytes()];
         for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::SecondChance) {
             if !self.restage(ticket, page, bytes(*at))? {
@@ -45,18 +52,12 @@ impl Back {
         if pages.iter().any(|page| page.fate == Fate::SecondChance) {
             self.front.with(|partition| partition.restaged(ticket))?;
         }
-        let copies = whole.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
-        let mut destages: Destages<'_> = copies.collect();
         if mutant!("reuse-before-destage") {
             self.front.with(|partition| partition.dequeued(ticket))?;
             self.front.progress.notify_all();
         }
-        if !destages.is_empty() {
-            self.destage(&mut destages)?;
-            if !mutant!("destage-not-synced") {
-                self.notes.sync(&self.disk, self.upstream().as_deref())?;
-            }
-            self.tell_destaged(&destages);
+        if !leaves_first {
+            self.leave(&whole, scratch)?;
         }
         // Pages of it may be dead: after a crash they still are.
         self.make_objects_durable()?;
@@ -64,6 +65,21 @@ impl Back {
             self.front.with(|partition| partition.dequeued(ticket))?;
         }
         self.settle_dead()
+    }
+
+    /// Those of the pages that leave are on disk durably.
+    fn leave(&self, pages: &[(usize, DequeuePage)], scratch: &[u8]) -> Result<(), TierError> {
+        let bytes = |at: usize| &scratch[at * self.front.page_bytes()..(at + 1) * self.front.page_bytes()];
+        let copies = pages.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
+        let mut destages: Destages<'_> = copies.collect();
+        if !destages.is_empty() {
+            self.destage(&mut destages)?;
+            if !mutant!("destage-not-synced") {
+                self.notes.sync(&self.disk, self.upstream().as_deref())?;
+            }
+            self.tell_destaged(&destages);
+        }
+        Ok(())
     }
 
     /// Reads the pages at the places `needed` of a group to the same places of `scratch`.
@@ -131,7 +147,8 @@ impl Back {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Gives a page its second chance; waits for room in staging. False if the tier ends meanwhile.
+    /// Gives a page its second chance; waits for room in staging, and for its turn. False if the tier ends
+    /// meanwhile.
     fn restage(&self, ticket: Ticket, page: &DequeuePage, data: &[u8]) -> Result<bool, TierError> {
         let lsn = self.front.options.page_format.lsn(data);
         loop {
@@ -151,7 +168,13 @@ impl Back {
                     points::DEQUEUE_OVERTAKEN.reach();
                     return Ok(true);
                 }
-                Admission::Full | Admission::Bypass { .. } => self.front.await_progress(seen)?,
+                Admission::Full | Admission::Bypass { .. } => {
+                    // The slots that it waits for may be released when pages are durably dead, and all
+                    // background tasks, which see to that otherwise, may be waiting here.
+                    if !self.settle_dead_if_possible()? {
+                        self.front.await_progress(seen)?;
+                    }
+                }
                 Admission::Stage { frame, position } => {
                     let id = page.page.expect("only pages get second chances");
                     let stamp = self.front.stamp(position);

@@ -196,11 +196,13 @@ pub const IN_THE_CORE: &[&str] = &[
     "forget-ignores-cleanings",
     "forget-leaves-older-staged-copy",
     "ghost-taken-for-a-page",
+    "group-not-held-back",
     "overtaken-page-cleaned",
     "record-before-its-copies",
     "record-below-is-the-rear-now",
     "released-before-dead-is-durable",
     "second-chance-outruns-record",
+    "second-chances-out-of-turn",
     "slots-forgotten-before-frames",
 ];
 

@@ -4,12 +4,15 @@
 use super::cache::Cache;
 use super::files::OBJECTS_MAX;
 use entresol_block::CacheOptions;
-use entresol_core::{Mode, PolicyKind};
+use entresol_core::{Costs, Mode, PolicyKind};
 use entresol_engine::{FragmentOptions, TierOptions, flash_bytes};
 use entresol_format::PageFormat;
 
 /// Fragments on flash, and pages of each: fewer than the client uses.
 const FRAGMENTS: (u32, u32) = (6, 4);
+
+/// So quick that pages leave the ring of `reuse` before others return to its rear.
+const QUICK_FLASH: Costs = Costs::of_times_ns([50_000, 5_000, 4_000, 2_000, 300_000, 300_000]);
 
 pub(super) fn options(cache: Cache) -> CacheOptions {
     match cache.policy {
@@ -35,6 +38,7 @@ fn pages(cache: Cache, policy: PolicyKind) -> TierOptions {
         history: policy.history(slots),
         write_workers: 2,
         background_workers: 3,
+        costs: if page_format == PageFormat::Raw { QUICK_FLASH } else { Costs::default() },
         ..TierOptions::new(policy, slots)
     }
 }

@@ -8,7 +8,7 @@ use super::fault::{FaultKind, LOUD};
 use super::target::Target;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::Fault;
-use entresol_engine::{FragmentOptions, Mode, TierOptions, WriteBudget};
+use entresol_engine::{Costs, FragmentOptions, Mode, TierOptions, WriteBudget};
 use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use std::fmt;
@@ -20,6 +20,8 @@ pub(super) struct Shape {
     pub cache: Cache,
     /// Pages of the database.
     pub pages: u64,
+    /// Most pages are used once only.
+    pub once: bool,
     /// DRAM frames of each client.
     pub frames: usize,
     /// Maximum delay of requests, on either side.
@@ -174,9 +176,11 @@ fn draw_fragments(rng: &mut Rng) -> Shape {
 
 /// The use of a cache.
 fn draw_use(rng: &mut Rng, cache: Cache) -> Shape {
-    // A cache that keeps pages out has to learn first that most are not used again.
-    let (least, most) = if cache.keeps_out() { (64, 200) } else { (8, cache.slots().clamp(8, 96)) };
+    // A cache that keeps pages out has to learn first that most are not used again, and where most are, that.
+    let once = cache.keeps_out() && rng.below(2) == 0;
+    let (least, most) = if once { (64, 200) } else { (8, cache.slots().clamp(8, 96)) };
     Shape {
+        once,
         pages: range(rng, least, u64::from(most)),
         cache,
         frames: range(rng, 1, 4) as usize,
@@ -202,11 +206,20 @@ fn draw_shape(rng: &mut Rng, target: Target) -> Shape {
         dirty_permille_max: one(rng, &[100, 500, 900, 1000]),
         write_workers: range(rng, 1, 3) as usize,
         background_workers: range(rng, 1, 3) as usize,
+        costs: if policy.facts().weighs_costs { draw_costs(rng) } else { Costs::default() },
         write_budget: if policy.facts().weighs_costs { draw_budget(rng) } else { WriteBudget::UNLIMITED },
         ..least
     };
     let options = if options.validate().is_ok() { options } else { least };
     draw_use(rng, Cache::Tier(options))
+}
+
+/// Unknown, or those of a flash that is slow, or quick, for its disk.
+fn draw_costs(rng: &mut Rng) -> Costs {
+    let write_ns = one(rng, &[None, Some(40_000), Some(2_000), Some(2_000)]);
+    write_ns.map_or_else(Costs::default, |write: u32| {
+        Costs::of_times_ns([50_000, 5_000, 2 * write, write, 300_000, 300_000])
+    })
 }
 
 /// None, or so few pages a second that it is used up after a pause, until the next one.
@@ -256,7 +269,7 @@ fn draw_op(
         return Op::Pause(one(rng, &[Duration::from_micros(7), Duration::from_millis(300), JUMP]));
     }
     let own = (shape.pages - client).div_ceil(clients);
-    let number = match shape.cache.keeps_out() {
+    let number = match shape.once {
         // One page after the other, and now and then one of the last again.
         true if rng.below(4) == 0 => at.saturating_sub(1 + rng.below(8)) % own,
         true => at % own,
@@ -292,7 +305,7 @@ fn draw_trouble(rng: &mut Rng, shape: &Shape, is_last: bool) -> Trouble {
 
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shape { cache, pages, frames, latency_max, fresh } = &self.shape;
+        let Shape { cache, pages, frames, latency_max, fresh, .. } = &self.shape;
         let born = if *fresh { "made on a blank disk" } else { "made for a loaded disk" };
         writeln!(f, "cache {cache}, {born}")?;
         writeln!(

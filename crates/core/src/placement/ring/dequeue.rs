@@ -52,9 +52,8 @@ impl Ring<'_> {
         let group = self.group();
         let second_chances = !spares_writes && self.gives_second_chances(contents);
         let dequeue = (self.head.next_dequeue % DEQUEUES as u64) as u32;
-        let state = DequeueState::Open as u16;
         let first = self.head.scan;
-        self.head.dequeues[dequeue as usize] = Dequeue { first, pending: 0, undecided: 0, state };
+        self.head.dequeues[dequeue as usize] = Dequeue { first, pending: 0, state: 0 };
         let first_slot = self.slot_of(self.head.scan);
         let slots = first_slot..first_slot + self.group_pages;
         ask!(&mut contents.policy, P, memory => P::on_dequeue(&contents.pages, memory, slots));
@@ -67,9 +66,13 @@ impl Ring<'_> {
         }
         self.head.scan += group;
         self.head.next_dequeue += 1;
-        let undecided = pages.iter().any(|page| page.fate == Fate::SecondChance);
-        self.head.dequeues[dequeue as usize].undecided = undecided.into();
-        self.head.undecided += u32::from(undecided);
+        let leaves_first = ask!(&contents.policy, P, memory => P::leaves_first(memory));
+        let state = match pages.iter().any(|page| page.fate == Fate::SecondChance) {
+            false => DequeueState::Open,
+            true if leaves_first => DequeueState::Leaving,
+            true => DequeueState::Staying,
+        };
+        self.head.enter(dequeue, state);
         Some(BackgroundJob::Dequeue { ticket: Ticket(dequeue), one_io: self.by_group })
     }
 
@@ -80,7 +83,7 @@ impl Ring<'_> {
 
     /// Without a free group (after a restart with a full ring), the first dequeue gives no second chances.
     fn gives_second_chances(&self, contents: &Contents<'_>) -> bool {
-        self.second_chances && self.free_groups(contents) > self.head.undecided as u64 + self.spare_groups
+        self.second_chances && self.free_groups(contents) > self.head.staying as u64 + self.spare_groups
     }
 
     /// Whether released groups are scarce, and another dequeue can begin.
@@ -154,6 +157,40 @@ impl Ring<'_> {
         *awaited_by - 1
     }
 
+    /// Whether the second chances of a dequeue wait for its destages.
+    pub(crate) fn is_leaving(&self, ticket: Ticket) -> bool {
+        self.head.dequeues[ticket.0 as usize].state() == Some(DequeueState::Leaving)
+    }
+
+    /// The destages of a dequeue are durable, if its second chances wait for that.
+    pub(crate) fn left(&mut self, ticket: Ticket) {
+        if self.is_leaving(ticket) {
+            self.head.enter(ticket.0, DequeueState::Left);
+        }
+    }
+
+    /// Whether the second chances of a dequeue get positions now. If they waited, a group is held back for
+    /// them from now on. They come in order, so that they need no more than one group: those of one dequeue
+    /// fill up the group that the one before it waits for, or leave a group free.
+    ///
+    /// They wait for nothing but writes of staged pages and what made forgotten pages dead, and nothing of
+    /// that waits for them: who forgets a page waits only until it is not on its way to disk any more.
+    fn stays(&mut self, contents: &Contents<'_>, ticket: Ticket) -> bool {
+        self.left(ticket);
+        let Dequeue { first, .. } = self.head.dequeues[ticket.0 as usize];
+        if !self.head.dequeues[ticket.0 as usize].waits() {
+            return true;
+        }
+        let is_earlier = |other: &Dequeue| other.waits() && other.first < first;
+        let is_first =
+            !self.head.dequeues.iter().any(is_earlier) || crate::mutant!("second-chances-out-of-turn");
+        let stays = is_first && self.head.staying == 0 && self.has_a_group(&contents.staging);
+        if stays {
+            self.head.enter(ticket.0, DequeueState::Staying);
+        }
+        stays
+    }
+
     /// Gives the page in `slot` of the dequeue `ticket` a position at the rear; `lsn` is the page's.
     pub(crate) fn restage(
         &mut self,
@@ -174,7 +211,7 @@ impl Ring<'_> {
         {
             return Admission::AlreadyThere;
         }
-        if !contents.staging.frame_available() {
+        if !self.stays(contents, ticket) || !contents.staging.frame_available() {
             return Admission::Full;
         }
         assert!(self.room(&contents.staging) > 0, "second chances have groups held back for them");
@@ -191,13 +228,14 @@ impl Ring<'_> {
     /// All second chances of the dequeue have their positions, or need none: no more are held back for it,
     /// though its destages may take long.
     pub(crate) fn restaged(&mut self, ticket: Ticket) {
-        let undecided = std::mem::take(&mut self.head.dequeues[ticket.0 as usize].undecided);
-        self.head.undecided -= u32::from(undecided);
+        let dequeue = &self.head.dequeues[ticket.0 as usize];
+        if dequeue.waits() || dequeue.state() == Some(DequeueState::Staying) {
+            self.head.enter(ticket.0, DequeueState::Open);
+        }
     }
 
     pub(crate) fn dequeued(&mut self, contents: &mut Contents<'_>, ticket: Ticket) {
-        self.restaged(ticket);
-        self.head.dequeues[ticket.0 as usize].set(DequeueState::Done);
+        self.head.enter(ticket.0, DequeueState::Done);
         self.release(contents);
         self.head.pull = u32::from(self.pulls);
     }
@@ -227,7 +265,7 @@ impl Ring<'_> {
                 }
                 self.forget(contents, slot);
             }
-            self.head.dequeues[at].set(DequeueState::Free);
+            self.head.enter(at as u32, DequeueState::Free);
             self.head.first_dequeue += 1;
             self.head.released_slot = self.slot_of(after);
             self.head.released = after;

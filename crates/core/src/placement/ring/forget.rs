@@ -17,7 +17,7 @@
 //! - No slot is released while a dirty page was forgotten whose `after` is not durable. Otherwise a crash
 //!   could show neither the page nor what made it dead.
 
-use super::{DequeueState, Ring};
+use super::Ring;
 use crate::contents::Contents;
 use crate::job::{Forget, Forgotten, Ticket};
 use crate::slot::{DIRTY, HELD, VALID};
@@ -285,8 +285,8 @@ impl Ring<'_> {
     /// Whether a dequeue under way has a version of one of the pages.
     pub(super) fn is_being_dequeued(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
         let dequeues = self.head.dequeues.iter();
-        let open = dequeues.filter(|dequeue| dequeue.state() == Some(DequeueState::Open));
-        open.flat_map(|dequeue| dequeue.first..dequeue.first + self.group()).any(|position| {
+        let under_way = dequeues.filter(|dequeue| dequeue.is_under_way());
+        under_way.flat_map(|dequeue| dequeue.first..dequeue.first + self.group()).any(|position| {
             let entry = contents.pages.directory.entry(self.slot_of(position));
             entry.has(HELD) && (first..=last).contains(&entry.page())
         })

@@ -27,9 +27,9 @@
 //!   multiples of the group size, and `scan - released` is a group for each dequeue under way.
 //! - A slot is `HELD` from the publication of its group until its release. Slots beyond the rear are not
 //!   held. A slot that was released keeps the page's id until the next publication.
-//! - `released_slot` is `released mod slots`. `undecided` counts the dequeues that have an undecided second
-//!   chance, and `superseded` the slots that are held and not valid. A dequeue's `pending` counts the staged
-//!   pages that it awaits.
+//! - `released_slot` is `released mod slots`. `superseded` counts the slots that are held and not valid. A
+//!   dequeue's `pending` counts the staged pages that it awaits.
+//! - If second chances of the oldest dequeue wait, there is room for a group.
 //! - A group's counters are those of its frames, until it is published.
 
 mod bypass;
@@ -60,14 +60,26 @@ pub(crate) const GROUPS_AHEAD_MIN: u64 = 4;
 
 /// The state of a dequeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes, Immutable, KnownLayout)]
-#[repr(u16)]
+#[repr(u32)]
 pub(crate) enum DequeueState {
     /// Not in use.
     Free,
-    /// Being decided and destaged.
+    /// Being destaged. Its second chances wait for that.
+    Leaving,
+    /// Its destages are durable. Its second chances wait for those of earlier dequeues.
+    Left,
+    /// Its second chances get positions, for which a group is held back.
+    Staying,
+    /// They have them, if there are any. It may still be destaged.
     Open,
     /// Its destages are durable.
     Done,
+}
+
+impl DequeueState {
+    fn waits(self) -> bool {
+        matches!(self, DequeueState::Leaving | DequeueState::Left)
+    }
 }
 
 /// A dequeue under way.
@@ -79,11 +91,9 @@ pub(crate) struct Dequeue {
     /// Staged pages that this dequeue awaits. Each is a newer copy that is not durable yet, or has positions
     /// before it that are not. Until this is 0 the slots are not released.
     pub pending: u32,
-    /// 1 until all its second chances have positions.
-    pub undecided: u16,
     /// A [`DequeueState`], kept as a word as in [`crate::staging::Frame`]. The check reports a word that is
     /// not a state.
-    state: u16,
+    state: u32,
 }
 
 impl Dequeue {
@@ -92,8 +102,14 @@ impl Dequeue {
         DequeueState::try_read_from_bytes(self.state.as_bytes()).ok()
     }
 
-    fn set(&mut self, state: DequeueState) {
-        self.state = state as u16;
+    /// Whether its pages may still be on their way to disk.
+    fn is_under_way(&self) -> bool {
+        matches!(self.state(), Some(DequeueState::Leaving | DequeueState::Staying | DequeueState::Open))
+    }
+
+    /// Whether its second chances wait.
+    pub(crate) fn waits(&self) -> bool {
+        self.state().is_some_and(DequeueState::waits)
     }
 }
 
@@ -151,8 +167,9 @@ pub(crate) struct RingHead {
     pub forgotten: [Forgotten; FORGOTTEN_MAX as usize],
     /// `released mod slots`.
     pub released_slot: u32,
-    /// Dequeues being decided and destaged.
-    pub undecided: u32,
+    /// Dequeues whose second chances wait, and those that are [`DequeueState::Staying`].
+    pub waiting: u16,
+    pub staying: u16,
     /// Slots with a superseded version.
     pub superseded: u32,
     /// 1 when victims are to be pulled to fill the open group (GSC).
@@ -160,6 +177,17 @@ pub(crate) struct RingHead {
     /// Positions of the pages that are being copied to disk out of turn: the first `cleaning` of these.
     pub cleanings: [u64; CLEANINGS_MAX],
     pub cleaning: u64,
+}
+
+impl RingHead {
+    /// Changes the state of a dequeue.
+    fn enter(&mut self, dequeue: u32, state: DequeueState) {
+        let dequeue = &mut self.dequeues[dequeue as usize];
+        let stayed = dequeue.state() == Some(DequeueState::Staying);
+        self.waiting = self.waiting + u16::from(state.waits()) - u16::from(dequeue.waits());
+        self.staying = self.staying + u16::from(state == DequeueState::Staying) - u16::from(stayed);
+        dequeue.state = state as u32;
+    }
 }
 
 /// The slots as a ring.
@@ -230,18 +258,54 @@ impl<'r> Ring<'r> {
         self.head.released + self.slots as u64 - staging.window.rear
     }
 
+    /// Room for a whole group.
+    pub(crate) fn has_a_group(&self, staging: &Staging<'_>) -> bool {
+        self.room(staging) >= self.group()
+    }
+
+    /// The oldest dequeue, if one is under way.
+    fn oldest(&self) -> &Dequeue {
+        &self.head.dequeues[(self.head.first_dequeue % DEQUEUES as u64) as usize]
+    }
+
+    /// Groups that are held back for second chances: one for each dequeue whose second chances get positions.
+    /// If others wait, also one for all of these, unless the oldest dequeue is released in any case and gives
+    /// them a group.
+    fn held_back(&self) -> u64 {
+        let oldest = self.oldest();
+        let is_released = oldest.state() == Some(DequeueState::Done) && oldest.pending == 0;
+        let waits = self.head.waiting > 0 && !is_released && !crate::mutant!("group-not-held-back");
+        u64::from(self.head.staying) + u64::from(waits)
+    }
+
+    /// Groups that a page from DRAM leaves while second chances wait. If it may join the open group, it would
+    /// use up the room in groups that others have left open, and only few dequeues be under way at once. So
+    /// it leaves some then, too, unless nothing else may ever fill the open one: the oldest dequeue waits for
+    /// staged pages, which may be in it.
+    #[cold]
+    fn left_while_some_wait(&self, joins: bool) -> u64 {
+        let fills_up = self.oldest().state() == Some(DequeueState::Done);
+        let more = match (joins, fills_up) {
+            (true, true) => 0,
+            (true, false) => 1 + self.spare_groups,
+            (false, _) => 2 + self.spare_groups,
+        };
+        self.held_back() + more
+    }
+
     /// Room for a page from DRAM: in the open group, or in a new one while enough groups are left for second
     /// chances.
     #[inline]
     pub(crate) fn takes_one(&self, staging: &Staging<'_>) -> bool {
-        let undecided = self.head.undecided as u64;
-        let held_back = match (self.second_chances, staging.group_is_open()) {
+        let staying = u64::from(self.head.staying);
+        let left = match (self.second_chances, staging.group_is_open()) {
             (false, true) => 0,
             (false, false) => 1,
-            (true, true) => undecided,
-            (true, false) => undecided + 2 + self.spare_groups,
+            (true, joins) if self.head.waiting > 0 => self.left_while_some_wait(joins),
+            (true, true) => staying,
+            (true, false) => staying + 2 + self.spare_groups,
         };
-        staging.frame_available() && self.room(staging) >= held_back * self.group()
+        staging.frame_available() && self.room(staging) >= left * self.group()
     }
 
     /// The copy of the page in `frame` is complete.
@@ -263,8 +327,7 @@ impl<'r> Ring<'r> {
         if staging.window.rear >= self.head.close_to {
             return;
         }
-        let held_back = if self.second_chances { self.head.undecided as u64 } else { 0 };
-        if self.room(staging) - staging.open_positions() < held_back * self.group() {
+        if self.room(staging) - staging.open_positions() < self.held_back() * self.group() {
             return;
         }
         while staging.window.rear < self.head.close_to {

@@ -211,6 +211,12 @@ impl Evidence<'_> {
         head.stays_from = head.stays_from.max(head.threshold.of_owner);
     }
 
+    /// Whether a page is written to flash in much less time than one is read from disk.
+    pub(super) fn writes_are_cheap(&self) -> bool {
+        let Times { flash_write, disk_read, .. } = self.head.times;
+        Share::are_cheap(flash_write, disk_read)
+    }
+
     /// How long the devices have been at work.
     pub(super) fn observe(&mut self, load: Load) {
         self.head.share.observe(load);

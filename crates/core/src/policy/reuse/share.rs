@@ -55,8 +55,13 @@ impl Share {
 
     /// Costs are known from now on: of a page that is written to the ring, and of one that is read from disk.
     pub fn begin(&mut self, write_ns: u32, disk_read_ns: u32) {
-        let is_cheap = u64::from(write_ns) * CHEAP_PART < disk_read_ns.into();
-        self.parts = if is_cheap { FIRST_IF_CHEAP } else { FIRST };
+        self.parts = if Self::are_cheap(write_ns, disk_read_ns) { FIRST_IF_CHEAP } else { FIRST };
+    }
+
+    /// Whether so long a write costs less than a [`CHEAP_PART`]th of a read from disk. No, if that is
+    /// unknown.
+    pub fn are_cheap(write_ns: u32, disk_read_ns: u32) -> bool {
+        u64::from(write_ns) * CHEAP_PART < disk_read_ns.into()
     }
 
     /// How long the devices have been at work.

@@ -122,6 +122,7 @@ impl World {
                 Step::Restage(from) if from < pages.len() => {
                     let next = self.restage(*ticket, pages, read, from);
                     if next == Some(pages.len()) {
+                        self.model.restaged(pages);
                         partition!(self).restaged(*ticket);
                     }
                     *step = Step::Restage(next.unwrap_or(from));
@@ -135,6 +136,8 @@ impl World {
                 }
                 _ => {
                     if self.advance_destage(pages, read, step) {
+                        self.model.left(pages);
+                        partition!(self).left(*ticket);
                         *step = Step::Restage(0);
                     }
                     (false, true)
@@ -218,7 +221,10 @@ impl World {
         let got = partition!(self).restage(ticket, page, Lsn(content.version));
         self.model.restage(page, got);
         match got {
-            Admission::Full => return None,
+            Admission::Full => {
+                self.waits += 1;
+                return None;
+            }
             Admission::Bypass { .. } => panic!("a second chance was promised"),
             Admission::AlreadyThere => {
                 let after = partition!(self).slot(page.slot).expect("the slot is in use");

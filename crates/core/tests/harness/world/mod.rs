@@ -128,6 +128,8 @@ pub struct World {
     pub destages: u64,
     pub redundant_destages: u64,
     pub second_chances: u64,
+    /// How often one had to wait.
+    pub waits: u64,
     pub flash_hits: u64,
     /// All work under way is ended once in this many steps.
     pub settle_every: usize,
@@ -196,6 +198,7 @@ impl World {
             destages: 0,
             redundant_destages: 0,
             second_chances: 0,
+            waits: 0,
             flash_hits: 0,
             settle_every: usize::MAX,
             pages_used: pages as usize,
@@ -343,6 +346,7 @@ impl World {
             }
             for at in (0..self.jobs.len()).rev() {
                 moved |= self.advance(at);
+                self.verify(); // so that the model knows what is released
             }
             if self.dead.is_any_unfinished() {
                 self.verify(); // so that the model knows what is released

@@ -1,0 +1,40 @@
+//! Second chances: pages of a dequeue that return to the rear of the ring (log placement).
+
+use crate::Lsn;
+use crate::job::{Admission, DequeuePage, Ticket};
+use crate::partition::{Partition, Place};
+
+impl Partition<'_> {
+    /// Whether pages of a dequeue that leave are to be durable on disk before its second chances are
+    /// [restaged](Self::restage).
+    pub fn leaves_first(&self, ticket: Ticket) -> bool {
+        matches!(&self.place, Place::Ring(ring) if ring.is_leaving(ticket))
+    }
+
+    /// The pages of a dequeue that [leave first](Self::leaves_first) are durable on disk; its first second
+    /// chance says it, too. Who waits until one of them is not on its way there any more is to be told.
+    pub fn left(&mut self, ticket: Ticket) {
+        if let Place::Ring(ring) = &mut self.place {
+            ring.left(ticket);
+        }
+    }
+
+    /// Gives a page of a dequeue whose fate is a second chance a position at the rear; `lsn` is the page's.
+    /// [`Admission::AlreadyThere`]: a newer version has entered in the meantime, and there is nothing to do.
+    /// [`Admission::Full`]: there is no room in staging, or it is the turn of an earlier dequeue. Ask again
+    /// when a job is complete.
+    ///
+    /// # Panics
+    /// With slot placement, which gives no second chances.
+    pub fn restage(&mut self, ticket: Ticket, page: &DequeuePage, lsn: Lsn) -> Admission {
+        let Place::Ring(ring) = &mut self.place else { panic!("only a log gives second chances") };
+        ring.restage(&mut self.contents, ticket, page.slot, lsn)
+    }
+
+    /// A dequeue's second chances were restaged: no positions are held back for it now. May be said twice.
+    pub fn restaged(&mut self, ticket: Ticket) {
+        if let Place::Ring(ring) = &mut self.place {
+            ring.restaged(ticket);
+        }
+    }
+}
