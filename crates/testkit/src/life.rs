@@ -36,6 +36,7 @@ pub struct Lived {
     pub metrics: StoreMetrics,
 }
 
+/// Tasks in an order by the seed. With half of the seeds, tasks that are about to take a lock are preempted.
 pub(crate) fn simulation(seed: u64) -> Simulation {
     let preempt_one_of = [0, 4, 0, 25][seed as usize % 4];
     Simulation::new(SimConfig { seed, random_order: true, preempt_one_of, ..SimConfig::default() })

@@ -26,13 +26,13 @@ pub use cache::{CACHES, Cache, Kind};
 pub use lives::lives;
 pub use torture::{RawReport, RawTorture};
 
+use crate::life::simulation;
 use entresol_core::{Mode, PageId};
 use entresol_device::Survival;
 use entresol_engine::{Source, TierError};
 use entresol_format::PageFormat;
 use entresol_objects::ObjectId;
 use entresol_runtime::rng::Rng;
-use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::spawn;
 use files::FILE_PAGES;
 use opened::Opened;
@@ -433,10 +433,6 @@ fn live_together(opened: &Opened, oracles: &[Shared], rng: &mut Rng, steps: u64)
     let clients = oracles.iter().map(&mut start).collect::<Result<Vec<_>, String>>()?;
     clients.into_iter().for_each(|client| client.join());
     wrong.lock().take().map_or(Ok(()), Err)
-}
-
-fn simulation(seed: u64) -> Simulation {
-    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() })
 }
 
 /// What remains of the requests in the power failure.

@@ -9,11 +9,12 @@ use super::database::Stop;
 use super::oracle::Oracle;
 use super::point::{Point, observe};
 use super::script::Shape;
+use crate::life::simulation;
 use crate::machine::{Machine, Media};
 use entresol_core::PageId;
 use entresol_device::{Device, FaultPlan};
 use entresol_engine::{Fetched, Layer, Source, TierError, check};
-use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
+use entresol_runtime::sim::Outcome;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -201,9 +202,7 @@ pub(super) struct Recovered {
 /// Runs `body` in a simulation with this seed. An error describes a panic, or tasks that wait forever.
 /// `None`: power failed.
 pub(super) fn simulate<T: Send>(seed: u64, body: impl FnOnce() -> T + Send) -> Result<Option<T>, String> {
-    let preempt_one_of = [0, 4, 0, 25][seed as usize % 4];
-    let config = SimConfig { seed, random_order: true, preempt_one_of, ..SimConfig::default() };
-    match Simulation::new(config).run(body) {
+    match simulation(seed).run(body) {
         Outcome::Finished(result) => Ok(Some(result)),
         Outcome::Halted => Ok(None),
         Outcome::Deadlock { parked } => Err(format!("nothing goes on: {parked:?} wait for ever")),
