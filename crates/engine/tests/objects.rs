@@ -3,14 +3,20 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, DeviceError, MemoryDevice};
+use entresol_device::{
+    Device, DeviceError, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Profile, Scale,
+};
 use entresol_engine::{
     DiskLayer, FlashTier, Home, Layer, Names, Pages, Source, TierError, TierOptions, flash_bytes, inspect,
 };
 use entresol_format::PageFormat;
 use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_objects::{Locator, ObjectId};
+use entresol_runtime::rng::Rng;
+use entresol_runtime::{sleep, spawn};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 const PAGE: usize = support::PAGE;
 /// Pages of a file.
@@ -324,11 +330,59 @@ fn a_changed_page_enters_while_a_cut_is_not_durable() {
     });
 }
 
+/// A write of the objects' log fails once, while a task waits to write what follows. What a task was told to
+/// be durable is so.
+#[test]
+fn nothing_follows_a_write_of_the_log_that_failed() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    for seed in 0..100 {
+        support::simulate(seed, || a_log_write_fails(seed));
+    }
+}
+
+fn a_log_write_fails(seed: u64) {
+    let mut rig = Rig::new(PolicyKind::FaceGsc);
+    rig.options.page_format = PageFormat::Native;
+    let plan = Arc::new(FaultPlan::none());
+    let memory = MemoryDevice::new("flash", flash_bytes(&rig.options));
+    let faulty = Arc::new(FaultyDevice::new("flash", memory, plan.clone()));
+    let flash = Arc::new(Profile::named("nvme").unwrap().build(faulty.clone(), Scale::FULL));
+    let home = Arc::new(Files(rig.disk.clone()));
+    let tier = FlashTier::create_at(flash, home.clone(), rig.options.clone()).unwrap();
+    // The cache cannot go on without a page that only it has.
+    let page = tier.define(&name(9)).unwrap().unwrap().page(0);
+    tier.evict(support::victim(page, 2, true, true), &support::build(page, 2)).unwrap();
+    tier.flush().unwrap();
+    let (at, device) = (plan.operations() + 1, Some("flash".to_owned()));
+    plan.inject(Injection { at, device, fault: Fault::WriteError, forever: false });
+    let mut rng = Rng::new(seed);
+    let durable: Arc<[AtomicBool; 3]> = Arc::default();
+    let tasks = [0, 1, 2].map(|nth| {
+        let (tier, durable) = (tier.clone(), durable.clone());
+        let later = Duration::from_nanos(rng.below(30_000));
+        spawn("task", move || {
+            sleep(later);
+            let defined = tier.define(&name(nth)).and_then(|_| tier.flush());
+            durable[usize::from(nth)].store(defined.is_ok(), SeqCst);
+        })
+    });
+    tasks.into_iter().for_each(|task| task.join());
+    assert_eq!(plan.struck(), 1);
+    drop(tier);
+    let (tier, _) = FlashTier::open_at(faulty, home, rig.options.clone()).unwrap();
+    for (file, durable) in (0..).zip(&*durable) {
+        let is_known = tier.object(&name(file)).unwrap().is_some();
+        assert!(is_known || !durable.load(SeqCst), "seed {seed}: file {file} is not defined any more");
+    }
+    tier.close().unwrap();
+}
+
 #[cfg(feature = "mutants")]
 #[test]
 fn each_mutant_is_noticed() {
-    support::mutants::hunt(&[(
-        "bypass-before-the-cut-is-durable",
-        "a_changed_page_enters_while_a_cut_is_not_durable",
-    )]);
+    support::mutants::hunt(&[
+        ("bypass-before-the-cut-is-durable", "a_changed_page_enters_while_a_cut_is_not_durable"),
+        ("object-log-goes-on-after-a-failure", "nothing_follows_a_write_of_the_log_that_failed"),
+    ]);
 }

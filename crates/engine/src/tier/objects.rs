@@ -5,6 +5,8 @@
 //! - A definition is durable before a group is written that may name the object.
 //! - Whatever is retired or cut is durable before slots of its pages are released.
 //! - One task writes at a time; whoever waits for it meanwhile shares its write and its sync.
+//! - Nothing follows a write that has failed: the log would end there at the next open, and what follows
+//!   would be lost, though those who wait for it were told that it is durable.
 
 use super::back::Back;
 use crate::TierError;
@@ -20,10 +22,17 @@ use entresol_objects::{LOG_BUFFERS, LogWrite, Objects, ObjectsConfig, Pending, S
 use entresol_runtime::sync::{Mutex, Rank};
 use entresol_shm::Gone;
 
-/// The turn to write, and memory for log blocks.
 pub(crate) struct ObjectLog {
     config: ObjectsConfig,
-    blocks: Mutex<AlignedBuffer>,
+    /// The turn to write.
+    writer: Mutex<Writer>,
+}
+
+struct Writer {
+    /// Memory for log blocks.
+    blocks: AlignedBuffer,
+    /// Why a write has failed.
+    failed: Option<TierError>,
 }
 
 /// What is to be written next.
@@ -37,8 +46,9 @@ enum Next {
 impl ObjectLog {
     /// Of the cache's table, if it has one.
     pub(crate) fn new(config: Option<ObjectsConfig>) -> Option<Self> {
-        let blocks = || Mutex::new(Rank::ObjectLog, AlignedBuffer::new(LOG_BUFFERS * BLOCK_BYTES));
-        config.map(|config| Self { config, blocks: blocks() })
+        let blocks = || AlignedBuffer::new(LOG_BUFFERS * BLOCK_BYTES);
+        let writer = || Mutex::new(Rank::ObjectLog, Writer { blocks: blocks(), failed: None });
+        config.map(|config| Self { config, writer: writer() })
     }
 }
 
@@ -67,13 +77,20 @@ impl Back {
         if durable >= wanted && !self.with_table(|objects| objects.pending() == Pending::Snapshot)? {
             return Ok(());
         }
-        let mut blocks = log.blocks.lock();
+        let Writer { blocks, failed } = &mut *log.writer.lock();
+        if let Some(error) = failed {
+            return Err(error.clone());
+        }
         loop {
-            match self.with_table(|objects| next(objects, wanted, &mut blocks))? {
+            let written = match self.with_table(|objects| next(objects, wanted, blocks))? {
                 Next::Nothing => return Ok(()),
-                Next::Log(writes) => self.write_log_blocks(log, &writes, &blocks)?,
-                Next::Snapshot(length) => self.write_snapshot(log, length)?,
+                Next::Log(writes) => self.write_log_blocks(log, &writes, blocks),
+                Next::Snapshot(length) => self.write_snapshot(log, length),
+            };
+            if written.is_err() && !mutant!("object-log-goes-on-after-a-failure") {
+                *failed = written.as_ref().err().cloned();
             }
+            written?;
         }
     }
 

@@ -236,6 +236,7 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "flush-leaves-forgotten-pages",
     "lsn-of-a-clean-page",
     "lsn-of-an-older-round",
+    "object-log-goes-on-after-a-failure",
 ];
 
 /// Mutants that the hunt does not notice within its limit: holes, each to be closed.
