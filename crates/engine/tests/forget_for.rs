@@ -254,6 +254,8 @@ fn flush_beside(policy: PolicyKind, checkpoint: bool) {
 /// the page enters, though no job of the cache ends.
 #[test]
 fn a_flush_that_gives_room_tells_so() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
     simulate(1, || {
         let few = TierOptions { write_workers: 1, background_workers: 1, ..small(PolicyKind::FaceGsc, 64) };
         let (flash, disk) = gated(&few);
@@ -356,5 +358,6 @@ fn each_mutant_is_noticed() {
     support::mutants::hunt(&[
         ("flush-leaves-forgotten-pages", "a_flush_waits_for_what_is_forgotten_beside_it"),
         ("durable-told-though-forgotten", "a_forgotten_page_is_not_told_durable_with_its_group"),
+        ("settled-is-not-told", "a_flush_that_gives_room_tells_so"),
     ]);
 }

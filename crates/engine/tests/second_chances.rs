@@ -7,19 +7,20 @@ use entresol_device::{Device, Profile, Scale};
 use entresol_engine::{FlashTier, Layer, TierError, TierOptions, disk_offset};
 use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
+use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::{sleep, spawn};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{PAGE, build, load, memory, simulate, small, version, victim};
+use support::{PAGE, build, load, memory, small, version, victim};
 
 const PAGES: u64 = 240;
 /// Each task has its own pages.
-const TASKS: u64 = 5;
+const TASKS: u64 = 8;
 
 /// A flash that is quick for its disk.
 fn options() -> TierOptions {
     let costs = Costs::of_times_ns([50_000, 5_000, 4_000, 2_000, 300_000, 300_000]);
-    TierOptions { costs, group_pages: 8, ..small(PolicyKind::Reuse, 128) }
+    TierOptions { costs, group_pages: 8, background_workers: 8, ..small(PolicyKind::Reuse, 128) }
 }
 
 /// Reads its pages, most of them often, and writes them; forgets some and writes them to disk alone.
@@ -59,12 +60,15 @@ fn use_pages(tier: &FlashTier, disk: &dyn Device, task: u64, seed: u64) {
 /// of the simulation.)
 #[test]
 fn dequeues_and_those_who_forget_do_not_wait_for_each_other() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
     for seed in 0..100 {
-        simulate(seed, || {
+        let config = SimConfig { seed, random_order: true, preempt_one_of: 25, ..SimConfig::default() };
+        let run = Simulation::new(config).run(|| {
             let options = options();
             let (flash, disk) = memory(&options, PAGES);
             load(disk.clone(), PAGES);
-            let [flash, disk] = [(flash, "nvme"), (disk, "nvme")].map(|(device, name)| {
+            let [flash, disk] = [(flash, "nvme"), (disk, "cloud")].map(|(device, name)| {
                 let profile = Profile::named(name).unwrap();
                 Arc::new(profile.build(device, Scale::FULL)) as Arc<dyn Device>
             });
@@ -78,5 +82,13 @@ fn dequeues_and_those_who_forget_do_not_wait_for_each_other() {
             assert!(tier.metrics().second_chances > 50, "{:?}", tier.metrics());
             tier.close().unwrap();
         });
+        run.unwrap();
     }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn each_mutant_is_noticed() {
+    let test = "dequeues_and_those_who_forget_do_not_wait_for_each_other";
+    support::mutants::hunt(&[("left-is-not-told", test)]);
 }

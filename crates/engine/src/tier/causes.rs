@@ -8,6 +8,7 @@
 use super::back::Back;
 use crate::TierError;
 use crate::front::CauseNumbers;
+use entresol_core::mutant;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -65,7 +66,9 @@ impl Back {
         self.settle(after)?;
         let durable = self.causes.durable();
         self.front.with(|partition| partition.dead_is_durable(durable))?;
-        self.front.job_is_done();
+        if !mutant!("settled-is-not-told") {
+            self.front.job_is_done();
+        }
         Ok(())
     }
 

@@ -234,9 +234,11 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "destaged-page-written-again",
     "durable-told-though-forgotten",
     "flush-leaves-forgotten-pages",
+    "left-is-not-told",
     "lsn-of-a-clean-page",
     "lsn-of-an-older-round",
     "object-log-goes-on-after-a-failure",
+    "settled-is-not-told",
 ];
 
 /// Mutants that the hunt does not notice within its limit: holes, each to be closed.
