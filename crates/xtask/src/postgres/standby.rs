@@ -12,7 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(super) fn test(bench: &Bench) -> Result<()> {
-    let configuration = format!("{}wal_level = replica\nmax_wal_size = 64MB\n", ENTRESOL.kill);
+    // WAL is kept for a standby that is killed while it streams.
+    let wal = "wal_level = replica\nmax_wal_size = 64MB\nwal_keep_size = 4GB\n";
+    let configuration = format!("{}{wal}", ENTRESOL.kill);
     let primary = Server::start(&bench.build, &bench.user, "primary", &["-k"], &configuration)?;
     output(primary.client("pgbench").args(["-i", "-q", "-s", "5"]))?;
     primary.query("CREATE EXTENSION amcheck; CREATE EXTENSION entresol")?;
