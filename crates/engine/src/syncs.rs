@@ -38,6 +38,21 @@ impl Default for Syncs {
 impl Syncs {
     /// Makes all completed writes durable by `sync`. After the first failure all calls return that error.
     pub(crate) fn sync(&self, sync: impl FnOnce() -> Result<(), DeviceError>) -> Result<(), DeviceError> {
+        let number = self.sync_and_wait(sync)?;
+        let mut state = self.state.lock();
+        state.succeeded = state.succeeded.max(number);
+        Ok(())
+    }
+
+    /// As [`Syncs::sync`], of what may be another device: a failure counts, and a success does not.
+    pub(crate) fn sync_another(
+        &self,
+        sync: impl FnOnce() -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        self.sync_and_wait(sync).map(drop)
+    }
+
+    fn sync_and_wait(&self, sync: impl FnOnce() -> Result<(), DeviceError>) -> Result<u64, DeviceError> {
         let number = {
             let mut state = self.state.lock();
             if let Some(failed) = &state.failed {
@@ -56,9 +71,7 @@ impl Syncs {
         // A sync that began before this one ended may have lost writes that this one should have made
         // durable.
         self.wait_for(end)?;
-        let mut state = self.state.lock();
-        state.succeeded = state.succeeded.max(number);
-        Ok(())
+        Ok(number)
     }
 
     /// Ends a sync. Returns the number of syncs begun.

@@ -10,7 +10,7 @@ use crate::syncs::Syncs;
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{PageId, mutant};
-use entresol_device::{Device, DeviceError};
+use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 use entresol_format::label::{Label, Session};
 use entresol_format::{PageFormat, Uuid, page};
 use entresol_runtime::sync::{Mutex, Rank};
@@ -35,6 +35,33 @@ pub(crate) struct DiskPages {
     /// By page, with several pages for each entry: the first sync that makes the last write durable. 0: no
     /// write.
     written: Box<[AtomicU64]>,
+}
+
+/// The label's device, which may be that of the pages: a sync of it that fails may have lost writes of pages.
+pub(crate) struct LabelDevice<'a> {
+    device: &'a dyn Device,
+    syncs: &'a Syncs,
+}
+
+impl Device for LabelDevice<'_> {
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        self.device.run(batch)
+    }
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.syncs.sync_another(|| self.device.sync())
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.device.discard(offset, length)
+    }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.device.drop_cached()
+    }
+    fn counters(&self) -> Counters {
+        self.device.counters()
+    }
 }
 
 /// Entries of the table of writes. They must be many more than the pages written between two syncs, because
@@ -74,7 +101,7 @@ impl DiskPages {
 
     /// The label.
     pub(crate) fn label(&self) -> Result<Label, TierError> {
-        let why = match read_label(self.home.label())? {
+        let why = match read_label(&self.label_device())? {
             LabelState::Valid(labels) => return Ok(labels.newest),
             LabelState::Blank => "it is blank".to_owned(),
             LabelState::Unreadable(why) => why,
@@ -90,7 +117,7 @@ impl DiskPages {
         let _changing = self.label.lock();
         let mut label = self.label()?;
         change(&mut label);
-        write_label(self.home.label(), &mut label)
+        write_label(&self.label_device(), &mut label)
     }
 
     /// See [`crate::Layer::binding`].
@@ -227,8 +254,8 @@ impl DiskPages {
 /// Pages that the disk lacks since its flash failed.
 impl DiskPages {
     /// The label's device.
-    pub(crate) fn label_device(&self) -> &dyn Device {
-        self.home.label()
+    pub(crate) fn label_device(&self) -> LabelDevice<'_> {
+        LabelDevice { device: self.home.label(), syncs: &self.syncs }
     }
 
     /// From now on the disk lacks these pages.
@@ -272,7 +299,7 @@ impl DiskPages {
         let mut turn = missing.turn();
         write()?;
         self.sync()?;
-        missing.are_found(&mut turn, self.home.label(), pages)
+        missing.are_found(&mut turn, &self.label_device(), pages)
     }
 
     /// `make_dead` makes the pages from `first` to `last` dead. Those that were missing are so no more,
@@ -288,7 +315,7 @@ impl DiskPages {
         make_dead()?;
         let dead = missing.within(first, last);
         if !dead.is_empty() {
-            missing.are_found(&mut turn, self.home.label(), dead.into_iter())?;
+            missing.are_found(&mut turn, &self.label_device(), dead.into_iter())?;
         }
         Ok(())
     }
@@ -313,7 +340,7 @@ impl DiskPages {
             self.have_written(found.iter().map(|(page, _)| *page));
             written?;
             self.sync()?;
-            missing.are_found(&mut turn, self.home.label(), found.iter().map(|(page, _)| *page))?;
+            missing.are_found(&mut turn, &self.label_device(), found.iter().map(|(page, _)| *page))?;
         }
         Ok(Some(PageId(last.0 + 1)))
     }

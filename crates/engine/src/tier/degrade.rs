@@ -234,7 +234,8 @@ impl Back {
     fn record_failure(&self, durable: PageRanges, staged: PageRanges) -> Result<(), TierError> {
         let label = self.disk.label()?;
         let failed = (label.cache, label.epoch);
-        let missing = Missing::record(self.disk.label_device(), self.front.clone(), failed, durable, staged)?;
+        let missing =
+            Missing::record(&self.disk.label_device(), self.front.clone(), failed, durable, staged)?;
         if !mutant!("missing-pages-not-recorded") {
             self.disk.change_label(|label| {
                 (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);

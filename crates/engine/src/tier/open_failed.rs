@@ -145,7 +145,7 @@ pub(super) fn open(
         let found = back.front.with(|partition| partition.peek(page));
         !is_read || matches!(found, Ok(Lookup::Flash { dirty: true, .. }))
     };
-    missing.settle(back.disk.label_device(), is_newer)?;
+    missing.settle(&back.disk.label_device(), is_newer)?;
     let notice = format!(
         "the flash has failed in epoch {} of its cache: {} pages that the disk lacks since are read from it while that is \
          possible, and copied to disk; the disk alone serves the others",
