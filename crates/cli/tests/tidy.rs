@@ -69,6 +69,7 @@ const STEPS: &[&str] = &[
     "missing-pages-not-recorded",
     "newer-copy-not-awaited",
     "object-log-not-synced",
+    "objects-in-one-copy",
     "older-fronts-go-on",
     "older-version-published-last",
     "older-version-restored-too",

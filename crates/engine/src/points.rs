@@ -39,6 +39,7 @@ entresol_runtime::coverage_points! {
     LEFTOVER = "recover: a leftover of an older epoch is ignored";
     SUMMARY_ERASED = "recover: a torn summary beyond the rear is erased";
     REPAIRED = "recover: summaries are repaired";
+    SNAPSHOT_REPAIRED = "recover: a snapshot of objects is made whole in both copies";
     UNSURE_DESTAGED = "recover: write-through copies to disk what is unsure";
     UNSURE_DAMAGED = "recover: refused, a page that only flash has is damaged";
     FETCH_MOVED = "fetch: the slot was given away during the read";

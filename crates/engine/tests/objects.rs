@@ -9,11 +9,12 @@ use entresol_device::{
 use entresol_engine::{
     DiskLayer, FlashTier, Home, Layer, Names, Pages, Source, TierError, TierOptions, flash_bytes, inspect,
 };
-use entresol_format::PageFormat;
 use entresol_format::label::LABEL_AREA_BYTES;
+use entresol_format::{BLOCK_BYTES, PageFormat};
 use entresol_objects::{Locator, ObjectId};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::{sleep, spawn};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -85,6 +86,19 @@ impl Rig {
     fn open(&self) -> Result<Arc<FlashTier>, TierError> {
         let home = Arc::new(Files(self.disk.clone()));
         FlashTier::open_at(self.flash.clone(), home, self.options.clone()).map(|(tier, _)| tier)
+    }
+
+    /// Where the table lies on flash, in bytes.
+    fn table(&self) -> Range<u64> {
+        let (blocks, offset) =
+            (self.options.layout().objects_blocks(), self.options.layout().objects_offset());
+        offset..offset + blocks * BLOCK_BYTES as u64
+    }
+
+    /// The same on copies of its devices.
+    fn copy(&self) -> Self {
+        let copy = |device: &MemoryDevice| Arc::new(device.fork("copy"));
+        Self { flash: copy(&self.flash), disk: copy(&self.disk), options: self.options.clone() }
     }
 
     /// The bytes of page `number` of a file.
@@ -266,13 +280,58 @@ fn a_table_that_cannot_be_read_is_refused_and_another_size_too() {
         assert!(told.contains("number of objects"), "{told}");
         let report = inspect(&*rig.flash).unwrap();
         assert_eq!(report.superblock.objects, OBJECTS);
-        // Both snapshots.
-        let at = rig.options.layout().objects_offset();
-        let noise = vec![0x5a; 16 << 10];
-        rig.flash.write(at, &noise).unwrap();
+        // Both copies.
+        let table = rig.table();
+        rig.flash.write(table.start, &vec![0x5a; (table.end - table.start) as usize]).unwrap();
         let told = rig.open().err().unwrap().to_string();
         assert!(told.contains("table of objects"), "{told}");
     });
+}
+
+/// What a durable change of the table says stays true, whichever block of the table is damaged or unreadable
+/// when the cache is opened: also the newest one of the log.
+#[test]
+fn one_damaged_block_of_the_table_loses_nothing() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    for last in 0..3 {
+        support::simulate(1, || damaged_blocks(last));
+    }
+}
+
+fn damaged_blocks(last: u8) {
+    let rig = Rig::new(PolicyKind::FaceGsc);
+    let tier = rig.create();
+    let [kept, cut, retired] = [0, 1, 2].map(|file| tier.define(&name(file)).unwrap().unwrap());
+    for at in 0..8 {
+        [kept, cut, retired].iter().for_each(|object| write(&tier, object.page(at), 10 + at as u8));
+    }
+    tier.flush().unwrap();
+    let change = |which: u8| {
+        match which {
+            0 => tier.cut(cut, 4).unwrap(),
+            1 => assert!(tier.retire(retired).unwrap()),
+            _ => write(&tier, tier.define(&name(3)).unwrap().unwrap().page(0), 33),
+        }
+        tier.flush().unwrap();
+    };
+    (1..=3).for_each(|which| change((last + which) % 3));
+    drop(tier);
+    for at in rig.table().step_by(BLOCK_BYTES) {
+        let rig = rig.copy();
+        match at / BLOCK_BYTES as u64 % 2 {
+            0 => rig.flash.write(at, &[0x5a; BLOCK_BYTES]).unwrap(),
+            _ => rig.flash.mark_unreadable(at, BLOCK_BYTES as u64),
+        }
+        let tier = rig.open().unwrap_or_else(|error| panic!("the block at {at} is damaged: {error}"));
+        let new = tier.object(&name(3)).unwrap().expect("it was defined durably");
+        assert_eq!(tier.object(&name(2)).unwrap(), None, "it was retired durably ({at})");
+        assert_eq!(read(&tier, new.page(0)).1, 33, "its page was flushed ({at})");
+        for number in 0..8 {
+            let lives = |object: ObjectId| read(&tier, object.page(number)).0 != Source::Disk;
+            assert_eq!((lives(kept), lives(cut)), (true, number < 4), "page {number} ({at})");
+        }
+    }
 }
 
 #[test]
@@ -354,8 +413,11 @@ fn a_log_write_fails(seed: u64) {
     let page = tier.define(&name(9)).unwrap().unwrap().page(0);
     tier.evict(support::victim(page, 2, true, true), &support::build(page, 2)).unwrap();
     tier.flush().unwrap();
-    let (at, device) = (plan.operations() + 1, Some("flash".to_owned()));
-    plan.inject(Injection { at, device, fault: Fault::WriteError, forever: false });
+    // Both copies.
+    for at in 1..=2 {
+        let (at, device) = (plan.operations() + at, Some("flash".to_owned()));
+        plan.inject(Injection { at, device, fault: Fault::WriteError, forever: false });
+    }
     let mut rng = Rng::new(seed);
     let durable: Arc<[AtomicBool; 3]> = Arc::default();
     let tasks = [0, 1, 2].map(|nth| {
@@ -368,7 +430,7 @@ fn a_log_write_fails(seed: u64) {
         })
     });
     tasks.into_iter().for_each(|task| task.join());
-    assert_eq!(plan.struck(), 1);
+    assert_eq!(plan.struck(), 2);
     drop(tier);
     let (tier, _) = FlashTier::open_at(faulty, home, rig.options.clone()).unwrap();
     for (file, durable) in (0..).zip(&*durable) {
@@ -383,6 +445,7 @@ fn a_log_write_fails(seed: u64) {
 fn each_mutant_is_noticed() {
     support::mutants::hunt(&[
         ("bypass-before-the-cut-is-durable", "a_changed_page_enters_while_a_cut_is_not_durable"),
+        ("objects-in-one-copy", "one_damaged_block_of_the_table_loses_nothing"),
         ("object-log-goes-on-after-a-failure", "nothing_follows_a_write_of_the_log_that_failed"),
     ]);
 }

@@ -6,7 +6,8 @@
 //!   │ blocks   │ slots: directory      │ slot placement: slots
 //! ```
 //!
-//! Behind the log's segments is the table of objects, if there is one: two areas for snapshots, then its log.
+//! Behind the log's segments is the table of objects, if there is one: two copies, each of two areas for
+//! snapshots and a log.
 //!
 //! A cache of native pages, which tell by their headers what they are, does without a group's first summary,
 //! and its segments' entries are 12 bytes long.
@@ -192,6 +193,11 @@ impl Layout {
         let entries = u64::from(self.segment_entries) * self.segment_entry_bytes() as u64;
         let stale = self.segment_stale_max() as u64 * STALE_BYTES as u64;
         BLOCK + (entries + stale).next_multiple_of(BLOCK)
+    }
+
+    /// Blocks of the table of objects; 0 if there is none.
+    pub const fn objects_blocks(&self) -> u64 {
+        self.objects
     }
 
     /// Offset of the table of objects (log placement).

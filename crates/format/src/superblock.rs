@@ -25,10 +25,11 @@ const DIRECTORY: u32 = 2;
 const BEGUN: u32 = 4;
 const SLOTS_STAMPED: u32 = 8;
 const RELEASED: u32 = 16;
+const OBJECTS_TWICE: u32 = 32;
 
-/// Format version of a cache with slot placement. In version 1 the stamps of pages did not depend on the
-/// slot.
-const SLOTS_VERSION: u32 = 2;
+/// Format version of a cache with slot placement, or with a table of objects. In version 1 the stamps of
+/// pages did not depend on the slot, and the table had one copy.
+const FLAGGED_VERSION: u32 = 2;
 
 /// The superblock as stored.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -172,6 +173,7 @@ impl Superblock {
             (self.begun, BEGUN),
             (slots, SLOTS_STAMPED),
             (self.released, RELEASED),
+            (self.objects > 0, OBJECTS_TWICE),
         ];
         raw.flags.set(flags.iter().map(|(set, flag)| u32::from(*set) * flag).sum());
         raw.front.set(self.front.0);
@@ -205,8 +207,10 @@ impl Superblock {
         let Some(mode) = Mode::from_code(raw.mode.get()) else {
             return impossible("mode", raw.mode.get().into());
         };
-        if policy.placement() == Placement::Slots && raw.flags.get() & SLOTS_STAMPED == 0 {
-            return Err(BlockFault::Version { expected: SLOTS_VERSION, found: SLOTS_VERSION - 1 });
+        let needed =
+            [(policy.placement() == Placement::Slots, SLOTS_STAMPED), (raw.objects.get() > 0, OBJECTS_TWICE)];
+        if needed.into_iter().any(|(needed, flag)| needed && raw.flags.get() & flag == 0) {
+            return Err(BlockFault::Version { expected: FLAGGED_VERSION, found: FLAGGED_VERSION - 1 });
         }
         let Some(losses) = Losses::of_raw(&raw.losses) else {
             return impossible("losses", raw.losses[0].epoch.get());

@@ -238,6 +238,17 @@ fn a_cache_whose_pages_do_not_name_their_slots_is_of_an_older_release() {
 }
 
 #[test]
+fn a_cache_whose_table_of_objects_has_one_copy_is_of_an_older_release() {
+    let mut bytes = vec![0; BLOCK_BYTES];
+    let with_objects = Superblock { policy: PolicyKind::FaceGsc, objects: 7, ..superblock() };
+    with_objects.encode(&mut bytes);
+    assert_eq!(Superblock::decode(&bytes), Ok(with_objects));
+    bytes[100] &= !32;
+    block::seal(&mut bytes, *b"ENTRSUPR", with_objects.sequence);
+    assert_eq!(Superblock::decode(&bytes), Err(BlockFault::Version { expected: 2, found: 1 }));
+}
+
+#[test]
 fn arbitrary_content_under_a_right_checksum_never_panics() {
     let mut rng = Rng::new(5);
     let mut accepted = 0;

@@ -9,6 +9,8 @@ use thiserror::Error;
 const _: () = assert!(OBJECTS_MAX < 1 << 28);
 /// Fewest blocks of a log: one block is written while another one is still needed.
 pub const LOG_BLOCKS_MIN: u32 = 2;
+/// Copies of the areas on flash: one damaged or unreadable block never loses a change.
+pub const COPIES: usize = 2;
 
 /// The configuration of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +29,14 @@ impl ObjectsConfig {
         1 + self.objects_max.div_ceil(OBJECTS_IN_BLOCK as u32)
     }
 
-    /// Blocks of the whole table on flash: two snapshot areas, even and odd, and the log.
-    pub const fn blocks(&self) -> u32 {
+    /// Blocks of one copy of the areas on flash: two snapshot areas, even and odd, and the log.
+    pub const fn copy_blocks(&self) -> u32 {
         2 * self.snapshot_blocks() + self.log_blocks
+    }
+
+    /// Blocks of the whole table on flash.
+    pub const fn blocks(&self) -> u32 {
+        COPIES as u32 * self.copy_blocks()
     }
 
     /// Checks that a table can have this configuration.

@@ -1,13 +1,13 @@
 //! What recovery may find wrong.
 
-use crate::config::ConfigError;
+use crate::config::{COPIES, ConfigError};
 use crate::snapshot::SnapshotArea;
 use entresol_core::Position;
 use entresol_format::block::{BlockFault, Uuid};
 use thiserror::Error;
 
 /// Why there is no table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RecoverError {
     /// The configuration or the region is impossible.
     #[error(transparent)]
@@ -21,12 +21,16 @@ pub enum RecoverError {
         found: u64,
     },
     /// No area holds a whole snapshot of this cache.
-    #[error("no snapshot of the objects is whole: in the even area {even}; in the odd area {odd}")]
+    #[error(
+        "no snapshot of the objects is whole: in the even area {}, in its copy {}; in the odd area {}, in its \
+         copy {}",
+        even[0], even[1], odd[0], odd[1]
+    )]
     NoSnapshot {
-        /// Why the even area was refused.
-        even: SnapshotFault,
-        /// Why the odd area was refused.
-        odd: SnapshotFault,
+        /// Why the even area was refused, by copy.
+        even: Box<[SnapshotFault; COPIES]>,
+        /// Why the odd area was refused, by copy.
+        odd: Box<[SnapshotFault; COPIES]>,
     },
     /// A whole snapshot says something impossible.
     #[error("the snapshot of the objects in the {area} area: {fault}")]
@@ -57,10 +61,12 @@ pub enum RecoverError {
         found: u32,
     },
     /// A whole log block says something impossible.
-    #[error("block {place} of the object log: {fault}")]
+    #[error("block {place} of the object log (copy {copy}): {fault}")]
     Log {
         /// Its place.
         place: u32,
+        /// The copy that it is in, counted from 0.
+        copy: usize,
         /// What is wrong.
         fault: BlockFault,
     },

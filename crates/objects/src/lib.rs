@@ -21,14 +21,17 @@
 //!    found nor given to another object. So no page on flash has the number of another object than its own.
 //! 3. Records have consecutive sequence numbers. Recovery finds all records up to one of them, and none
 //!    later: at least the acknowledged ones, at most the made ones.
-//! 4. A log block is written once. Its place is written again only after a snapshot that covers its records
-//!    is durable. So a torn write harms only records that were not acknowledged.
+//! 4. A log block is written once, to the same place of both copies. Its place is written again only after a
+//!    snapshot that covers its records is durable. So a torn write harms only records that were not
+//!    acknowledged.
 //! 5. A block of the log after a snapshot is handed out only after the snapshot is durable. So the log has no
 //!    block whose predecessor is covered by an unfinished snapshot alone.
-//! 6. A snapshot is written to the area of the older one. So a torn snapshot leaves the newer one, and the
-//!    log since then.
-//! 7. The first thing written after a recovery is a snapshot. Its log begins above the highest number of all
-//!    blocks that recovery has seen. So a leftover block of a lost write is never taken for one of the log.
+//! 6. A snapshot is written to the area of the older one, in both copies. So a torn snapshot leaves the newer
+//!    one, and the log since then.
+//! 7. The first thing written after a recovery is a snapshot. Its number, and the one that its log begins
+//!    with, are above those of all snapshots and blocks that may be there, readable or not. So a leftover of
+//!    a lost write is never taken for a later one.
+//! 8. Whatever is acknowledged is whole in both copies. So one damaged or unreadable block loses nothing.
 //!
 //! Rules for the caller:
 //!
@@ -39,8 +42,10 @@
 //!    sure that the database never asks for the page again.
 //! 4. The areas are synced before they are read for a recovery. The program alone may have been killed: it
 //!    may then read blocks that a power failure takes away later.
-//! 5. A block or a snapshot is written and synced before the next write to its place begins.
-//! 6. After a recovery no page gets a position before [`Objects::pending`] is [`Pending::Nothing`].
+//! 5. A block or a snapshot is written to both copies, and synced, before it is acknowledged and before the
+//!    next write to its place begins.
+//! 6. After a recovery no page gets a position before [`Objects::pending`] is [`Pending::Nothing`]. Before
+//!    that snapshot is written, what [`Recovered::repair`] says is copied and synced.
 #![forbid(unsafe_code)]
 
 mod blocks;
@@ -54,11 +59,11 @@ mod region;
 mod snapshot;
 mod table;
 
-pub use config::{ConfigError, LOG_BLOCKS_MIN, OBJECTS_MAX, ObjectsConfig};
+pub use config::{COPIES, ConfigError, LOG_BLOCKS_MIN, OBJECTS_MAX, ObjectsConfig};
 pub use entry::{CUTS_MAX, LOCATOR_BYTES, Locator};
 pub use fault::{RecordFault, RecoverError, SnapshotFault};
 pub use log::{LogToken, LogWrite, Pending, Sequence};
-pub use recover::Recovered;
+pub use recover::{Recovered, SnapshotRepair, TableCopy};
 pub use region::{LOG_BUFFERS, Shape, region_bytes};
 pub use snapshot::{SnapshotArea, SnapshotToken, SnapshotWrite};
 pub use table::{CutOutcome, Full, ObjectId, Objects, Usage};

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The blocks from `acked` on are in the region's buffers. Block `b` is in buffer `b mod 8`, and at place
-//! `b mod log blocks` on flash.
+//! `b mod log blocks` of both copies on flash.
 //!
 //! A change that finds no free buffer, or no free place on flash, is not recorded, and neither are those
 //! after it. Only a snapshot makes them durable. So a change never waits and never fails.
@@ -45,7 +45,7 @@ pub struct LogToken(pub(crate) u64);
 /// A log block to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogWrite {
-    /// Its place, in blocks from the beginning of the log area.
+    /// Its place in both copies, in blocks from the beginning of the log area.
     pub place: u32,
     /// For [`Objects::log_written`].
     pub token: LogToken,
@@ -170,8 +170,8 @@ impl Objects<'_> {
         Some(LogWrite { place, token: LogToken(number) })
     }
 
-    /// Tells the table that the block of `token` and all that were handed out before it are written and
-    /// synced: their changes are durable.
+    /// Tells the table that the block of `token` and all that were handed out before it are written to both
+    /// copies and synced: their changes are durable.
     ///
     /// # Panics
     /// If the block was not handed out.

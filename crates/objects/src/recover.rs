@@ -1,18 +1,20 @@
 //! Recovery: a table from the blocks on flash.
 //!
-//! 1. The newest whole snapshot is the base. A torn one is as if never written.
-//! 2. The log is read from the snapshot's first block on. It ends at the first place without the whole next
-//!    block.
-//! 3. A block anywhere in the log area may claim that later changes were durable, or that there was a newer
-//!    snapshot. Then something is lost, and the table is refused.
+//! 1. The newest whole snapshot is the base, in whichever copy. A torn one is as if never written.
+//! 2. The log is read from the snapshot's first block on, each block from a copy that has it. It ends at the
+//!    first place without the whole next block in either copy.
+//! 3. A block anywhere in the log areas may claim that later changes were durable, or that there was a newer
+//!    snapshot. Then both copies of something are lost, and the table is refused.
 //!
-//! The table then counts as never recorded: a snapshot is pending (invariant 7 of the crate).
+//! The table then counts as never recorded: a snapshot is pending (invariant 7 of the crate). It goes to the
+//! area of the older one. So the caller makes both copies of the newer one whole before
+//! ([`Recovered::repair`]).
 
 use crate::blocks::{
     Block, LOG_MAGIC, OBJECTS_IN_BLOCK, RECORDS_IN_BLOCK, RawLog, RawObject, RawRecord, RawSnapshot,
     SNAPSHOT_MAGIC,
 };
-use crate::config::ObjectsConfig;
+use crate::config::{COPIES, ObjectsConfig};
 use crate::entry::{Cut, Cuts, Entry, Merged, State, merge};
 use crate::fault::{RecordFault, RecoverError, SnapshotFault};
 use crate::log::{Record, Sequence};
@@ -26,6 +28,15 @@ use zerocopy::FromBytes;
 /// No counter on flash is larger. A program that makes a million changes a second reaches it after 146,000
 /// years.
 const COUNT_MAX: u64 = 1 << 62;
+
+/// What was read of one copy of the areas.
+#[derive(Clone, Copy)]
+pub struct TableCopy<'a> {
+    /// The snapshots' areas, even and odd, at least as far as each snapshot's header says.
+    pub areas: [&'a [u8]; 2],
+    /// The whole log area.
+    pub log: &'a [u8],
+}
 
 /// A whole snapshot.
 #[derive(Clone, Copy)]
@@ -64,13 +75,18 @@ fn short(found: usize, expected: usize) -> BlockFault {
     BlockFault::Length { expected: length(expected), found: length(found) }
 }
 
-/// Proves that `block`, which is whole, is one of the log of `cache` and says nothing impossible. `None`:
-/// it is no whole block of this cache.
+/// The log areas, by copy.
+type Logs<'a> = [&'a [Block]; COPIES];
+
+/// The block at `place` of a copy of the log, which says nothing impossible. `None`: there is no whole block
+/// of this cache.
 fn open_log<'a>(
-    block: &'a Block,
+    logs: &Logs<'a>,
+    copy: usize,
     place: u32,
     config: &ObjectsConfig,
 ) -> Result<Option<&'a RawLog>, RecoverError> {
+    let block = &logs[copy][place as usize];
     if block::open(block, LOG_MAGIC).is_err() {
         return Ok(None);
     }
@@ -91,15 +107,27 @@ fn open_log<'a>(
     ];
     match fields.into_iter().find(|(_, _, possible)| !possible) {
         Some((field, found, _)) => {
-            Err(RecoverError::Log { place, fault: BlockFault::Field { field, found } })
+            Err(RecoverError::Log { place, copy, fault: BlockFault::Field { field, found } })
         }
         None => Ok(Some(raw)),
     }
 }
 
+/// A snapshot that is whole in one copy only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotRepair {
+    /// Where it is.
+    pub area: SnapshotArea,
+    /// The copy that is whole.
+    pub from: usize,
+    /// The copy that is not.
+    pub to: usize,
+}
+
 /// A table as it was on flash, before the caller has said where the ring begins and ends.
 pub struct Recovered<'r> {
     objects: Objects<'r>,
+    repair: Option<SnapshotRepair>,
 }
 
 impl<'r> Recovered<'r> {
@@ -111,6 +139,11 @@ impl<'r> Recovered<'r> {
     /// As [`Objects::lookup`].
     pub fn lookup(&self, locator: &crate::Locator) -> Option<ObjectId> {
         self.objects.lookup(locator)
+    }
+
+    /// What the caller copies, and syncs, before it writes a snapshot. `None`: nothing.
+    pub fn repair(&self) -> Option<SnapshotRepair> {
+        self.repair
     }
 
     /// The newest change that was found.
@@ -159,30 +192,31 @@ impl<'r> Recovered<'r> {
 }
 
 impl<'r> Objects<'r> {
-    /// Makes the table in `region` that the blocks of the snapshot areas (even, odd) and of the log say.
+    /// Makes the table in `region` that the two copies of its areas on flash say together.
     ///
     /// # Errors
     /// [`RecoverError`]: they hold none, or durable changes are lost.
     pub fn recover(
         region: &'r mut [u8],
         config: &ObjectsConfig,
-        areas: [&[u8]; 2],
-        log: &[u8],
+        copies: &[TableCopy<'_>; COPIES],
     ) -> Result<Recovered<'r>, RecoverError> {
         let mut objects = Self::format(region, config)?;
-        let (blocks, rest) = log.as_chunks::<BLOCK_BYTES>();
-        if blocks.len() != config.log_blocks as usize || !rest.is_empty() {
-            let expected = u64::from(config.log_blocks) * BLOCK_BYTES as u64;
-            return Err(RecoverError::LogBytes { expected, found: log.len() as u64 });
+        let logs = copies.map(|copy| copy.log.as_chunks::<BLOCK_BYTES>().0);
+        let expected = u64::from(config.log_blocks) * BLOCK_BYTES as u64;
+        if let Some(copy) = copies.iter().find(|copy| copy.log.len() as u64 != expected) {
+            return Err(RecoverError::LogBytes { expected, found: copy.log.len() as u64 });
         }
-        let base = newest(areas, config.cache)?;
+        let (base, repair) = newest(copies, config.cache)?;
         objects.load(&base)?;
-        objects.replay(blocks, base.head.log_from.get())?;
-        objects.check_claims(blocks, base.number)?;
+        objects.replay(&logs, base.head.log_from.get())?;
+        objects.check_claims(&logs, base.number)?;
         objects.rebuild()?;
-        objects.log.snapshot = base.number;
+        // Where the next snapshot goes, a newer one may lie whose write was lost in part, and which could not
+        // be read now. The next one has a higher number than that.
+        objects.log.snapshot = base.number + 2;
         objects.log.durable = objects.log.next - 1;
-        Ok(Recovered { objects })
+        Ok(Recovered { objects, repair })
     }
 
     /// Loads the objects of a snapshot, without lists.
@@ -220,13 +254,11 @@ impl<'r> Objects<'r> {
     }
 
     /// Repeats the changes of the log from block `from` on.
-    fn replay(&mut self, blocks: &[Block], from: u64) -> Result<(), RecoverError> {
-        for number in from..from + blocks.len() as u64 {
-            let place = (number % blocks.len() as u64) as u32;
-            let Some(raw) = open_log(&blocks[place as usize], place, &self.config)? else { break };
-            if raw.header.sequence.get() != number || raw.first.get() != self.log.next {
-                break;
-            }
+    fn replay(&mut self, logs: &Logs<'_>, from: u64) -> Result<(), RecoverError> {
+        let places = u64::from(self.config.log_blocks);
+        for number in from..from + places {
+            let place = (number % places) as u32;
+            let Some(raw) = self.log_block(logs, number, place)? else { break };
             self.table.front = self.table.front.max(raw.front.get());
             for raw in &raw.records[..raw.count.get() as usize] {
                 let sequence = self.log.next;
@@ -235,6 +267,24 @@ impl<'r> Objects<'r> {
             }
         }
         Ok(())
+    }
+
+    /// Block `number` of the log, from a copy that has it.
+    fn log_block<'a>(
+        &self,
+        logs: &Logs<'a>,
+        number: u64,
+        place: u32,
+    ) -> Result<Option<&'a RawLog>, RecoverError> {
+        for copy in 0..logs.len() {
+            let found = open_log(logs, copy, place, &self.config)?;
+            let is_next =
+                |raw: &&RawLog| raw.header.sequence.get() == number && raw.first.get() == self.log.next;
+            if let Some(raw) = found.filter(is_next) {
+                return Ok(Some(raw));
+            }
+        }
+        Ok(None)
     }
 
     /// Repeats a change, without lists.
@@ -288,12 +338,14 @@ impl<'r> Objects<'r> {
         }
     }
 
-    /// Refuses a log that knows of later durable changes. The next block gets a number above all found.
-    fn check_claims(&mut self, blocks: &[Block], base: u64) -> Result<(), RecoverError> {
+    /// Refuses a log that knows of later durable changes. The next block gets a number above all that may be
+    /// there, readable or not: each place was written at most once since the snapshot.
+    fn check_claims(&mut self, logs: &Logs<'_>, base: u64) -> Result<(), RecoverError> {
         let found = self.log.next - 1;
-        let mut next = self.log.log_from;
-        for (place, block) in (0..).zip(blocks) {
-            let Some(raw) = open_log(block, place, &self.config)? else { continue };
+        let mut next = self.log.log_from + u64::from(self.config.log_blocks);
+        let places = (0..logs.len()).flat_map(|copy| (0..self.config.log_blocks).map(move |at| (copy, at)));
+        for (copy, place) in places {
+            let Some(raw) = open_log(logs, copy, place, &self.config)? else { continue };
             next = next.max(raw.header.sequence.get() + 1);
             let expected = raw.snapshot.get();
             if expected > base {
@@ -332,15 +384,25 @@ impl<'r> Objects<'r> {
     }
 }
 
-fn newest<'a>(areas: [&'a [u8]; 2], cache: Uuid) -> Result<Snapshot<'a>, RecoverError> {
-    let [even, odd] = areas;
-    let even = Snapshot::open(SnapshotArea::Even, even, cache);
-    let odd = Snapshot::open(SnapshotArea::Odd, odd, cache);
-    match (even, odd) {
-        (Ok(even), Ok(odd)) => Ok(if even.number > odd.number { even } else { odd }),
-        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
-        (Err(even), Err(odd)) => Err(RecoverError::NoSnapshot { even, odd }),
-    }
+/// The newest whole snapshot, and what makes it whole in both copies.
+fn newest<'a>(
+    copies: &[TableCopy<'a>; COPIES],
+    cache: Uuid,
+) -> Result<(Snapshot<'a>, Option<SnapshotRepair>), RecoverError> {
+    let areas = [SnapshotArea::Even, SnapshotArea::Odd];
+    let found = areas.map(|area| copies.map(|copy| Snapshot::open(area, copy.areas[area as usize], cache)));
+    let Some(newest) = found.iter().flatten().flatten().max_by_key(|snapshot| snapshot.number) else {
+        let [even, odd] = found.map(|area| Box::new(area.map(|copy| copy.err().expect("none is whole"))));
+        return Err(RecoverError::NoSnapshot { even, odd });
+    };
+    let area = SnapshotArea::of(newest.number);
+    let is_it = found[area as usize].map(|copy| copy.is_ok_and(|copy| copy.number == newest.number));
+    let repair = match is_it {
+        [true, false] => Some(SnapshotRepair { area, from: 0, to: 1 }),
+        [false, true] => Some(SnapshotRepair { area, from: 1, to: 0 }),
+        _ => None,
+    };
+    Ok((*newest, repair))
 }
 
 fn possible(rear: Position) -> Result<(), RecordFault> {

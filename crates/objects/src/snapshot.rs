@@ -1,4 +1,4 @@
-//! Snapshots: the whole table, written to two areas in turn.
+//! Snapshots: the whole table, written to two areas in turn, each in both copies.
 //!
 //! The caller copies a snapshot out under its latch. It computes the checksums and writes without the latch.
 
@@ -12,7 +12,7 @@ use entresol_format::checksum;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, FromZeros};
 
-/// One of the two areas on flash.
+/// One of the two areas of each copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotArea {
     /// That of snapshots with even numbers.
@@ -43,7 +43,7 @@ pub struct SnapshotToken(u64);
 /// A snapshot to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotWrite {
-    /// Where it is written, from the beginning of the area.
+    /// Where it is written in both copies, from the beginning of the area.
     pub area: SnapshotArea,
     /// Its blocks.
     pub blocks: u32,

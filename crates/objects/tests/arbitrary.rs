@@ -4,7 +4,7 @@
 use entresol_core::Position;
 use entresol_format::Uuid;
 use entresol_format::block::{self, BLOCK_BYTES};
-use entresol_objects::{Objects, ObjectsConfig, Pending, RecoverError, Recovered, region_bytes};
+use entresol_objects::{Objects, ObjectsConfig, Pending, RecoverError, Recovered, TableCopy, region_bytes};
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
 
@@ -18,7 +18,8 @@ fn region() -> Vec<u64> {
     vec![0; region_bytes(&config()) / 8]
 }
 
-/// The areas of a table with objects in all states, and changes in the log.
+/// A copy of the areas of a table with objects in all states, and changes in the log.
+#[derive(Clone)]
 struct Image {
     areas: [Vec<u8>; 2],
     log: Vec<u8>,
@@ -70,9 +71,14 @@ impl Image {
         }
     }
 
-    fn recover<'r>(&self, region: &'r mut [u64]) -> Result<Recovered<'r>, RecoverError> {
+    fn as_copy(&self) -> TableCopy<'_> {
         let [even, odd] = &self.areas;
-        Objects::recover(region.as_mut_bytes(), &config(), [even, odd], &self.log)
+        TableCopy { areas: [even, odd], log: &self.log }
+    }
+
+    /// From this copy and `other`.
+    fn recover<'r>(&self, other: &Self, region: &'r mut [u64]) -> Result<Recovered<'r>, RecoverError> {
+        Objects::recover(region.as_mut_bytes(), &config(), &[self.as_copy(), other.as_copy()])
     }
 
     fn block(&mut self, number: usize) -> &mut Block {
@@ -102,10 +108,10 @@ fn reseal(block: &mut [u8]) {
     block::seal(block, magic, sequence);
 }
 
-/// Uses whatever was recovered.
-fn exercise(image: &Image) -> bool {
+/// Uses whatever was recovered from two copies.
+fn exercise(image: &Image, other: &Image) -> bool {
     let mut region = region();
-    let Ok(recovered) = image.recover(&mut region) else { return false };
+    let Ok(recovered) = image.recover(other, &mut region) else { return false };
     let front = recovered.front();
     let mut table = recovered.resume(front, Position((front.0 + 1500).min(Position::MAX.0)));
     table.check();
@@ -126,25 +132,30 @@ fn exercise(image: &Image) -> bool {
 #[test]
 fn the_image_is_whole() {
     let mut image = Image::new();
-    assert!(exercise(&image));
+    assert!(exercise(&image, &image));
     image.reseal();
-    assert!(exercise(&image), "resealing changes nothing");
+    assert!(exercise(&image, &image), "resealing changes nothing");
 }
 
 #[test]
-fn each_damaged_block_is_noticed_or_not_needed() {
+fn each_damaged_block_is_made_good_and_in_both_copies_noticed_or_not_needed() {
     let whole = Image::new();
-    let mut region_of_whole = region();
-    let last = whole.recover(&mut region_of_whole).unwrap().last();
+    let (mut region_of_whole, mut region) = (region(), region());
+    let expected = whole.recover(&whole, &mut region_of_whole).unwrap();
     let blocks = (whole.areas[0].len() * 2 + whole.log.len()) / BLOCK_BYTES;
     let mut refused = 0;
     for number in 0..blocks {
         for byte in (0..BLOCK_BYTES).step_by(97) {
-            let mut image = Image { areas: whole.areas.clone(), log: whole.log.clone() };
+            let mut image = whole.clone();
             image.block(number)[byte] ^= 0x10;
-            let mut region = region();
-            match image.recover(&mut region) {
-                Ok(recovered) => assert!(recovered.last() <= last),
+            for [first, second] in [[&image, &whole], [&whole, &image]] {
+                let found = first.recover(second, &mut region).unwrap();
+                assert_eq!(found.last(), expected.last());
+                let all = (0..=u8::MAX).map(|name| [name; 24]);
+                all.for_each(|name| assert_eq!(found.lookup(&name), expected.lookup(&name)));
+            }
+            match image.recover(&image, &mut region) {
+                Ok(recovered) => assert!(recovered.last() <= expected.last()),
                 Err(_) => refused += 1,
             }
         }
@@ -160,7 +171,8 @@ proptest! {
         let config = config();
         let bytes: Vec<u8> = fill.iter().copied().cycle().take(cut).collect();
         let mut region = region();
-        let found = Objects::recover(region.as_mut_bytes(), &config, [&bytes, &bytes], &bytes);
+        let copy = TableCopy { areas: [&bytes, &bytes], log: &bytes };
+        let found = Objects::recover(region.as_mut_bytes(), &config, &[copy, copy]);
         prop_assert!(found.is_err());
     }
 
@@ -168,8 +180,10 @@ proptest! {
     fn resealed_damage_never_panics(
         changes in prop::collection::vec((0_usize..11, 16_usize..400, any::<u8>(), any::<bool>()), 1..12),
         blanks in prop::collection::vec(0_usize..11, 0..3),
+        is_in_both: bool,
     ) {
-        let mut image = Image::new();
+        let whole = Image::new();
+        let mut image = whole.clone();
         for (number, byte, value, top) in changes {
             // Often a high byte of a field, or a small value.
             image.block(number)[byte] = if top { value } else { value & 7 };
@@ -178,6 +192,6 @@ proptest! {
         for number in blanks {
             image.block(number).fill(0);
         }
-        exercise(&image);
+        exercise(&image, if is_in_both { &image } else { &whole });
     }
 }

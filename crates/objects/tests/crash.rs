@@ -1,9 +1,9 @@
 //! The table against a naive model, in a world that crashes.
 //!
 //! The model has each page with its position, and the change that made it dead. The medium holds the blocks
-//! that are synced; of each unsynced write any set of its sectors of 512 bytes may reach it. After a crash
-//! the table must be that of the model after one of its changes: not before the last acknowledged one, not
-//! after the last one made.
+//! that are synced; of each unsynced write any set of its sectors of 512 bytes may reach it. One block may be
+//! unreadable while a table is recovered. After a crash the table must be that of the model after one of its
+//! changes: not before the last acknowledged one, not after the last one made.
 
 mod model;
 
@@ -11,8 +11,8 @@ use entresol_core::Position;
 use entresol_format::Uuid;
 use entresol_format::block::BLOCK_BYTES;
 use entresol_objects::{
-    CutOutcome, Locator, LogWrite, ObjectId, Objects, ObjectsConfig, Pending, SnapshotArea, SnapshotWrite,
-    region_bytes,
+    COPIES, CutOutcome, Locator, LogWrite, ObjectId, Objects, ObjectsConfig, Pending, SnapshotArea,
+    SnapshotRepair, SnapshotWrite, TableCopy, region_bytes,
 };
 use entresol_runtime::rng::Rng;
 use model::Model;
@@ -22,42 +22,59 @@ const SECTOR: usize = 512;
 /// Slots of the ring.
 const SLOTS: u64 = 400;
 
-/// Two snapshot areas (0, 1) and a log (2), with the writes that are not synced.
+/// Two snapshot areas (0, 1) and a log (2), of each copy.
+type Areas = [[Vec<u8>; 3]; COPIES];
+
+/// A write of a copy of an area: its offset there, and its bytes.
+type Unsynced = ([usize; 2], usize, Vec<u8>);
+
+/// The areas, with the writes that are not synced.
 struct Medium {
-    areas: [Vec<u8>; 3],
-    unsynced: Vec<(usize, usize, Vec<u8>)>,
+    areas: Areas,
+    unsynced: Vec<Unsynced>,
 }
 
 impl Medium {
     fn new(config: &ObjectsConfig) -> Self {
         let blocks = [config.snapshot_blocks(), config.snapshot_blocks(), config.log_blocks];
         let areas = blocks.map(|blocks| vec![0; blocks as usize * BLOCK_BYTES]);
-        Self { areas, unsynced: Vec::new() }
+        Self { areas: [areas.clone(), areas], unsynced: Vec::new() }
     }
 
     fn write(&mut self, area: usize, offset: usize, bytes: &[u8]) {
         for (at, block) in (offset..).step_by(BLOCK_BYTES).zip(bytes.chunks(BLOCK_BYTES)) {
-            self.unsynced.push((area, at, block.to_vec()));
+            self.unsynced.extend((0..COPIES).map(|copy| ([copy, area], at, block.to_vec())));
         }
     }
 
     fn sync(&mut self) {
-        for (area, at, bytes) in self.unsynced.drain(..) {
-            self.areas[area][at..at + bytes.len()].copy_from_slice(&bytes);
+        for ([copy, area], at, bytes) in self.unsynced.drain(..) {
+            self.areas[copy][area][at..at + bytes.len()].copy_from_slice(&bytes);
         }
     }
 
     fn crash(&mut self, rng: &mut Rng) {
         let (lost, torn) = (rng.below(4), rng.below(4));
-        for (area, at, bytes) in std::mem::take(&mut self.unsynced) {
+        for ([copy, area], at, bytes) in std::mem::take(&mut self.unsynced) {
             let whole = rng.below(4) < lost;
             for (offset, sector) in (at..).step_by(SECTOR).zip(bytes.chunks(SECTOR)) {
                 if whole || rng.below(4) < torn {
-                    self.areas[area][offset..offset + SECTOR].copy_from_slice(sector);
+                    self.areas[copy][area][offset..offset + SECTOR].copy_from_slice(sector);
                 }
             }
         }
     }
+}
+
+/// The areas as they are read: one block of them cannot be, now and then.
+fn as_read(areas: &Areas, rng: &mut Rng) -> Areas {
+    let mut read = areas.clone();
+    if rng.below(2) == 0 {
+        let area = &mut read[rng.below(COPIES as u64) as usize][rng.below(3) as usize];
+        let block = rng.below((area.len() / BLOCK_BYTES) as u64) as usize;
+        area[block * BLOCK_BYTES..][..BLOCK_BYTES].fill(0xbd);
+    }
+    read
 }
 
 /// What happened, so that a run that tests nothing fails.
@@ -72,6 +89,7 @@ struct Counts {
     lost: u64,
     kept: u64,
     regressed: u64,
+    repaired: u64,
     snapshots: u64,
     forced: u64,
     dead: u64,
@@ -322,12 +340,13 @@ impl World {
         self.medium.crash(&mut self.rng);
         (self.snapshot, self.log) = (None, Vec::new());
         let found = loop {
-            let [even, odd, log] = &self.medium.areas;
+            let read = as_read(&self.medium.areas, &mut self.rng);
+            let copies = read.each_ref().map(|[even, odd, log]| TableCopy { areas: [even, odd], log });
             // The region may have anything in it.
             self.region.fill(self.rng.next_u64());
-            let recovered =
-                Objects::recover(self.region.as_mut_bytes(), &self.config, [even, odd], log).unwrap();
+            let recovered = Objects::recover(self.region.as_mut_bytes(), &self.config, &copies).unwrap();
             let found = recovered.last().0;
+            let repair = recovered.repair();
             assert!((durable..=last).contains(&found), "{durable} to {last} expected, {found} found");
             if self.front < self.rear && self.rng.below(3) == 0 {
                 let lost = self.rng.below(self.rear - self.front + 1);
@@ -337,11 +356,22 @@ impl World {
             let table = recovered.resume(Position(self.front), Position(self.rear));
             table.check();
             assert_eq!(table.pending(), Pending::Snapshot);
-            if self.rng.below(3) != 0 {
+            if let Some(SnapshotRepair { area, from, to }) = repair {
+                let area = area as usize;
+                self.medium.unsynced.push(([to, area], 0, read[from][area].clone()));
+                self.counts.repaired += 1;
+            }
+            // Crashes again, mostly while the first snapshot is written.
+            let again = self.rng.below(9);
+            if again > 0 {
+                self.medium.sync();
+            }
+            if again > 2 {
                 break found;
             }
-            // Crashes again while the first snapshot is written.
-            self.take_snapshot();
+            if again > 0 {
+                self.take_snapshot();
+            }
             self.medium.crash(&mut self.rng);
             self.snapshot = None;
         };
@@ -386,13 +416,27 @@ fn the_table_is_that_of_the_model_at_every_crash() {
         all.lost += counts.lost;
         all.kept += counts.kept;
         all.regressed += counts.regressed;
+        all.repaired += counts.repaired;
         all.forced += counts.forced;
         all.dead += counts.dead;
         all.alive += counts.alive;
     }
     let Counts {
-        full, too_many, implied, reused, crashes, lost, kept, regressed, forced, dead, alive, ..
+        full,
+        too_many,
+        implied,
+        reused,
+        crashes,
+        lost,
+        kept,
+        regressed,
+        repaired,
+        forced,
+        dead,
+        alive,
+        ..
     } = all;
-    let happened = [full, too_many, implied, reused, crashes, lost, kept, regressed, forced, dead, alive];
+    let happened =
+        [full, too_many, implied, reused, crashes, lost, kept, regressed, repaired, forced, dead, alive];
     assert!(happened.iter().all(|count| *count >= 10), "too little happened: {all:?}");
 }

@@ -3,7 +3,9 @@
 use entresol_core::Position;
 use entresol_format::Uuid;
 use entresol_format::block::{self, BLOCK_BYTES};
-use entresol_objects::{Locator, Objects, ObjectsConfig, Pending, RecoverError, Sequence, region_bytes};
+use entresol_objects::{
+    Locator, Objects, ObjectsConfig, Pending, RecoverError, Recovered, Sequence, TableCopy, region_bytes,
+};
 use zerocopy::IntoBytes;
 
 fn config(log_blocks: u32) -> ObjectsConfig {
@@ -20,38 +22,58 @@ fn locator(number: u32) -> Locator {
     locator
 }
 
-struct Flash {
+/// One copy of the areas.
+#[derive(Clone)]
+struct Areas {
     areas: [Vec<u8>; 2],
     log: Vec<u8>,
 }
 
+/// Both copies.
+struct Flash([Areas; 2]);
+
 impl Flash {
     fn new(config: &ObjectsConfig) -> Self {
         let area = vec![0; config.snapshot_blocks() as usize * BLOCK_BYTES];
-        Self { areas: [area.clone(), area], log: vec![0; config.log_blocks as usize * BLOCK_BYTES] }
+        let areas =
+            Areas { areas: [area.clone(), area], log: vec![0; config.log_blocks as usize * BLOCK_BYTES] };
+        Self([areas.clone(), areas])
     }
 
     fn snapshot(&mut self, table: &mut Objects<'_>) {
-        let mut bytes = vec![0; self.areas[0].len()];
+        let mut bytes = vec![0; self.0[0].areas[0].len()];
         let write = table.snapshot(&mut bytes).expect("none is under way");
         write.seal(&mut bytes);
-        self.areas[write.area as usize].copy_from_slice(&bytes);
+        self.0.iter_mut().for_each(|copy| copy.areas[write.area as usize].copy_from_slice(&bytes));
         table.snapshot_written(write.token);
     }
 
     fn log_block(&mut self, table: &mut Objects<'_>) -> bool {
         let mut block = [0; BLOCK_BYTES];
         let Some(write) = table.next_log_block(&mut block) else { return false };
-        self.log[write.place as usize * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&block);
+        self.0.iter_mut().for_each(|copy| copy.put(write.place as usize, &block));
         table.log_written(write.token);
         true
     }
 
+    fn recover_in<'r>(
+        &self,
+        region: &'r mut [u64],
+        config: &ObjectsConfig,
+    ) -> Result<Recovered<'r>, RecoverError> {
+        let copies =
+            self.0.each_ref().map(|Areas { areas: [even, odd], log }| TableCopy { areas: [even, odd], log });
+        Objects::recover(region.as_mut_bytes(), config, &copies)
+    }
+
     fn recover(&self, config: &ObjectsConfig) -> Result<Sequence, RecoverError> {
-        let mut region = region(config);
-        let [even, odd] = &self.areas;
-        let found = Objects::recover(region.as_mut_bytes(), config, [even, odd], &self.log)?;
-        Ok(found.last())
+        self.recover_in(&mut region(config), config).map(|found| found.last())
+    }
+}
+
+impl Areas {
+    fn put(&mut self, place: usize, block: &[u8]) {
+        self.log[place * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(block);
     }
 }
 
@@ -123,10 +145,14 @@ fn a_lost_middle_of_the_log_is_refused() {
         table.define(&locator(number)).unwrap();
         flash.log_block(&mut table);
     }
-    flash.log[2 * BLOCK_BYTES + 100] ^= 1;
+    flash.0[0].log[2 * BLOCK_BYTES + 100] ^= 1;
+    assert_eq!(flash.recover(&config), Ok(Sequence(5)), "the other copy has it");
+    flash.0[1].log[2 * BLOCK_BYTES + 100] ^= 1;
     assert_eq!(flash.recover(&config), Err(RecoverError::Lost { place: 3, expected: 3, found: 2 }));
-    flash.log[2 * BLOCK_BYTES + 100] ^= 1;
-    flash.areas[1][40] ^= 1;
+    flash.0[0].log[2 * BLOCK_BYTES + 100] ^= 1;
+    flash.0[1].areas[1][40] ^= 1;
+    assert_eq!(flash.recover(&config), Ok(Sequence(5)), "the other copy has it");
+    flash.0[0].areas[1][40] ^= 1;
     assert!(matches!(flash.recover(&config), Err(RecoverError::NoSnapshot { .. })));
 }
 
@@ -140,7 +166,9 @@ fn a_lost_snapshot_is_refused() {
     flash.snapshot(&mut table);
     table.define(&locator(0)).unwrap();
     flash.log_block(&mut table);
-    flash.areas[0][100] ^= 1;
+    flash.0[1].areas[0][100] ^= 1;
+    assert_eq!(flash.recover(&config), Ok(Sequence(1)), "the other copy has it");
+    flash.0[0].areas[0][100] ^= 1;
     assert_eq!(flash.recover(&config), Err(RecoverError::LostSnapshot { place: 0, expected: 2, found: 1 }));
 }
 
@@ -156,10 +184,12 @@ fn a_log_ends_where_a_sequence_is_missing() {
         flash.log_block(&mut table);
     }
     assert_eq!(flash.recover(&config), Ok(Sequence(2)));
-    let second = &mut flash.log[BLOCK_BYTES..2 * BLOCK_BYTES];
-    assert_eq!(second[48], 2, "the first sequence of the block");
-    second[48] = 3;
-    block::seal(second, *b"ENTROLOG", 1);
+    for copy in &mut flash.0 {
+        let second = &mut copy.log[BLOCK_BYTES..2 * BLOCK_BYTES];
+        assert_eq!(second[48], 2, "the first sequence of the block");
+        second[48] = 3;
+        block::seal(second, *b"ENTROLOG", 1);
+    }
     assert_eq!(flash.recover(&config), Ok(Sequence(1)));
 }
 
@@ -200,17 +230,62 @@ fn a_leftover_block_is_never_taken_for_a_later_one() {
         let mut block = [0; BLOCK_BYTES];
         let write = table.next_log_block(&mut block).unwrap();
         if write.place == 1 {
-            flash.log[BLOCK_BYTES..2 * BLOCK_BYTES].copy_from_slice(&block);
+            flash.0.iter_mut().for_each(|copy| copy.put(1, &block));
         }
     }
-    let [even, odd] = &flash.areas;
-    let recovered = Objects::recover(second.as_mut_bytes(), &config, [even, odd], &flash.log).unwrap();
+    let recovered = flash.recover_in(&mut second, &config).unwrap();
     assert_eq!(recovered.last(), Sequence(0));
     let mut table = recovered.resume(Position(0), Position(0));
     flash.snapshot(&mut table);
     table.define(&locator(7)).unwrap();
     flash.log_block(&mut table);
     assert_eq!(flash.recover(&config), Ok(Sequence(1)));
+}
+
+/// 1. Log block 0 is written, and only one copy of it reaches flash before a crash.
+/// 2. That copy cannot be read, so the next open does without; later it can be read again.
+/// 3. Only the other copy of that open's first block reaches flash before another crash.
+#[test]
+fn a_copy_that_could_not_be_read_is_never_taken_for_a_later_one() {
+    let config = config(8);
+    let (mut first, mut second, mut third) = (region(&config), region(&config), region(&config));
+    let mut flash = Flash::new(&config);
+    let mut table = Objects::format(first.as_mut_bytes(), &config).unwrap();
+    flash.snapshot(&mut table);
+    table.define(&locator(0)).unwrap();
+    let mut unread = [0; BLOCK_BYTES];
+    table.next_log_block(&mut unread).unwrap();
+    let mut table = flash.recover_in(&mut second, &config).unwrap().resume(Position(0), Position(0));
+    flash.snapshot(&mut table);
+    flash.0[0].put(0, &unread);
+    table.define(&locator(7)).unwrap();
+    let mut block = [0; BLOCK_BYTES];
+    let write = table.next_log_block(&mut block).unwrap();
+    flash.0[1].put(write.place as usize, &block);
+    let recovered = flash.recover_in(&mut third, &config).unwrap();
+    assert_eq!(recovered.last(), Sequence(1));
+    assert!(recovered.lookup(&locator(0)).is_none() && recovered.lookup(&locator(7)).is_some());
+}
+
+/// The same with a snapshot.
+#[test]
+fn a_snapshot_that_could_not_be_read_is_never_taken_for_a_later_one() {
+    let config = config(8);
+    let (mut first, mut second, mut third) = (region(&config), region(&config), region(&config));
+    let mut flash = Flash::new(&config);
+    let mut table = Objects::format(first.as_mut_bytes(), &config).unwrap();
+    flash.snapshot(&mut table);
+    table.define(&locator(0)).unwrap();
+    let mut unread = Flash::new(&config);
+    unread.snapshot(&mut table);
+    let mut table = flash.recover_in(&mut second, &config).unwrap().resume(Position(0), Position(0));
+    table.define(&locator(7)).unwrap();
+    let mut next = Flash::new(&config);
+    next.snapshot(&mut table);
+    flash.0[0].areas[0] = next.0[0].areas[0].clone();
+    flash.0[1].areas[0] = unread.0[1].areas[0].clone();
+    let recovered = flash.recover_in(&mut third, &config).unwrap();
+    assert!(recovered.lookup(&locator(0)).is_none() && recovered.lookup(&locator(7)).is_some());
 }
 
 #[test]
@@ -227,7 +302,9 @@ fn a_number_that_the_front_has_not_passed_is_not_free_in_a_log() {
     flash.log_block(&mut table);
     assert_eq!(flash.recover(&config), Ok(Sequence(3)));
     // The same with a front that is too low.
-    flash.log[56] = 9;
-    block::seal(&mut flash.log[..BLOCK_BYTES], *b"ENTROLOG", 0);
+    for copy in &mut flash.0 {
+        copy.log[56] = 9;
+        block::seal(&mut copy.log[..BLOCK_BYTES], *b"ENTROLOG", 0);
+    }
     assert!(matches!(flash.recover(&config), Err(RecoverError::Record { place: 0, sequence: 3, .. })));
 }

@@ -50,7 +50,7 @@ use entresol_format::{BLOCK_BYTES, Layout};
 use entresol_objects::ObjectsConfig;
 use std::sync::Arc;
 
-pub(crate) use objects::{ObjectBlocks, RestoredNames, log_offset, snapshot_offset};
+pub(crate) use objects::{ObjectBlocks, RestoredNames, SnapshotCopy, log_offset, snapshot_offset};
 pub(crate) use scan::{Reader, ScannedGroup};
 pub(crate) use segments::read_segment;
 pub(crate) use slots::{RestoredSlots, read_directory, restore_slots};
@@ -62,6 +62,8 @@ pub(crate) struct Restored {
     pub region: Region,
     /// What its objects are called.
     pub names: Arc<RestoredNames>,
+    /// The copy of the table's newest snapshot that is not whole.
+    snapshot: Option<SnapshotCopy>,
     /// All positions below are gone.
     pub front: Position,
     /// The next position.
@@ -90,9 +92,9 @@ pub(crate) fn restore(
     let scan = Scan::of_tail(&mut reader)?;
     let mut region = Region::new(options, superblock.cache)?;
     let records = directory::fill(&mut reader, &scan, &mut region.partition())?;
-    let names = match objects_config(options, superblock.cache) {
+    let (names, snapshot) = match objects_config(options, superblock.cache) {
         Some(config) => restore_objects(&mut reader, &scan, &config, &mut region)?,
-        None => RestoredNames::default(),
+        None => Default::default(),
     };
     let partition = region.partition();
     let occupancy = partition.occupancy();
@@ -110,7 +112,19 @@ pub(crate) fn restore(
     let (front, rear, durable, erased) = (scan.front, scan.rear, scan.durable, scan.torn_summaries);
     let group_pages = options.group_pages.into();
     let names = Arc::new(names);
-    Ok(Restored { region, names, front, rear, missing, group_pages, repairs, records, erased, durable })
+    Ok(Restored {
+        region,
+        names,
+        snapshot,
+        front,
+        rear,
+        missing,
+        group_pages,
+        repairs,
+        records,
+        erased,
+        durable,
+    })
 }
 
 /// Brings back the table of objects, and drops the pages that it calls dead.
@@ -119,19 +133,20 @@ fn restore_objects(
     scan: &Scan,
     config: &ObjectsConfig,
     region: &mut Region,
-) -> Result<RestoredNames, TierError> {
+) -> Result<(RestoredNames, Option<SnapshotCopy>), TierError> {
     let blocks = ObjectBlocks::read(reader.flash, &reader.layout, config)?;
     reader.bytes_read += blocks.bytes();
     let (partition, table) = region.split();
     let Some(recovered) = blocks.recover(table, config, scan.rear == Position(0))? else {
-        return Ok(RestoredNames::default());
+        return Ok(Default::default());
     };
     let mut partition = Partition::attach(partition).expect("the region was formatted as a partition");
     let entries = 0..partition.entries();
     if !mutant!("dead-pages-restored") {
         partition.drop_dead(entries, |page, position| recovered.is_dead(page, position));
     }
-    Ok(RestoredNames::of(&recovered.resume(scan.front, scan.rear)))
+    let repair = blocks.repair(&recovered, &reader.layout, config);
+    Ok((RestoredNames::of(&recovered.resume(scan.front, scan.rear)), repair))
 }
 
 impl Restored {
@@ -164,13 +179,19 @@ impl Restored {
         write_superblock(flash, superblock)
     }
 
-    /// Writes the summaries that are missing or wrong, durably.
+    /// Writes what is missing or wrong of the newest snapshot of objects and of the summaries, durably.
     pub(crate) fn repair(
         &self,
         flash: &dyn Device,
         superblock: &Superblock,
         layout: &Layout,
     ) -> Result<(), TierError> {
+        if let Some(SnapshotCopy { offset, bytes }) = &self.snapshot {
+            // The next one is written over an older one: both copies of this one must be whole by then.
+            points::SNAPSHOT_REPAIRED.reach();
+            flash.write(*offset, bytes).map_err(flash_error)?;
+            flash.sync().map_err(flash_error)?;
+        }
         let nothing = self.repairs.is_empty() && self.erased.is_empty();
         if nothing || mutant!("repair-skipped") {
             return Ok(());

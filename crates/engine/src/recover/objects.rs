@@ -6,10 +6,16 @@ use crate::error::flash_error;
 use crate::{TierError, points, unreadable};
 use entresol_device::Device;
 use entresol_format::{BLOCK_BYTES, Layout};
-use entresol_objects::{Locator, ObjectId, Objects, ObjectsConfig, RecoverError, Recovered, SnapshotArea};
+use entresol_objects::{
+    COPIES, Locator, ObjectId, Objects, ObjectsConfig, RecoverError, Recovered, SnapshotArea, SnapshotRepair,
+    TableCopy,
+};
 
 /// What lies on flash of a table.
-pub(crate) struct ObjectBlocks {
+pub(crate) struct ObjectBlocks([CopyBlocks; COPIES]);
+
+/// One copy of it.
+struct CopyBlocks {
     /// The snapshots, even and odd, each as long as its header says.
     areas: [AlignedBuffer; 2],
     log: AlignedBuffer,
@@ -22,23 +28,40 @@ impl ObjectBlocks {
         layout: &Layout,
         config: &ObjectsConfig,
     ) -> Result<Self, TierError> {
-        let read = |area: SnapshotArea| {
-            let offset = snapshot_offset(layout, config, area);
-            let mut head = AlignedBuffer::new(BLOCK_BYTES);
-            unreadable::read(flash, offset, &mut head).map_err(flash_error)?;
-            let blocks = Objects::snapshot_length(&head, config).unwrap_or(1);
+        let read = |offset, blocks: u32| {
             let mut bytes = AlignedBuffer::new(blocks as usize * BLOCK_BYTES);
             unreadable::read(flash, offset, &mut bytes).map_err(flash_error)?;
             Ok::<_, TierError>(bytes)
         };
-        let mut log = AlignedBuffer::new(config.log_blocks as usize * BLOCK_BYTES);
-        unreadable::read(flash, log_offset(layout, config, 0), &mut log).map_err(flash_error)?;
-        Ok(Self { areas: [read(SnapshotArea::Even)?, read(SnapshotArea::Odd)?], log })
+        let snapshot = |copy, area: SnapshotArea| {
+            let offset = snapshot_offset(layout, config, copy, area);
+            let blocks = Objects::snapshot_length(&read(offset, 1)?, config).unwrap_or(1);
+            read(offset, blocks)
+        };
+        let copy = |copy| {
+            let areas = [snapshot(copy, SnapshotArea::Even)?, snapshot(copy, SnapshotArea::Odd)?];
+            let log = read(log_offset(layout, config, copy, 0), config.log_blocks)?;
+            Ok::<_, TierError>(CopyBlocks { areas, log })
+        };
+        Ok(Self([copy(0)?, copy(1)?]))
     }
 
     /// Bytes that were read.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.areas.iter().map(|area| area.len()).sum::<usize>() + self.log.len()) as u64
+        let areas = self.0.iter().flat_map(|copy| copy.areas.iter().chain([&copy.log]));
+        areas.map(|area| area.len() as u64).sum()
+    }
+
+    /// What makes the newest snapshot whole in both copies; `None`: it is so.
+    pub(crate) fn repair(
+        self,
+        recovered: &Recovered<'_>,
+        layout: &Layout,
+        config: &ObjectsConfig,
+    ) -> Option<SnapshotCopy> {
+        let SnapshotRepair { area, from, to } = recovered.repair()?;
+        let whole = self.0.into_iter().nth(from)?.areas.into_iter().nth(area as usize)?;
+        Some(SnapshotCopy { offset: snapshot_offset(layout, config, to, area), bytes: whole })
     }
 
     /// The table that they tell, in `region`. `is_new`: no page ever had a position, so a table whose first
@@ -49,8 +72,11 @@ impl ObjectBlocks {
         config: &ObjectsConfig,
         is_new: bool,
     ) -> Result<Option<Recovered<'r>>, TierError> {
-        let areas = [&self.areas[0][..], &self.areas[1][..]];
-        match Objects::recover(region, config, areas, &self.log) {
+        let copies = self
+            .0
+            .each_ref()
+            .map(|CopyBlocks { areas: [even, odd], log }| TableCopy { areas: [&even[..], &odd[..]], log });
+        match Objects::recover(region, config, &copies) {
             Ok(recovered) => Ok(Some(recovered)),
             Err(RecoverError::NoSnapshot { .. }) if is_new => {
                 points::OBJECTS_NEW.reach();
@@ -65,6 +91,13 @@ impl ObjectBlocks {
             }
         }
     }
+}
+
+/// A copy of a snapshot that is to be written.
+pub(crate) struct SnapshotCopy {
+    /// Where it belongs, in bytes.
+    pub offset: u64,
+    pub bytes: AlignedBuffer,
 }
 
 /// What the objects were called when the table was brought back.
@@ -83,17 +116,27 @@ impl Names for RestoredNames {
     }
 }
 
-/// Where a snapshot lies, in bytes.
-pub(crate) fn snapshot_offset(layout: &Layout, config: &ObjectsConfig, area: SnapshotArea) -> u64 {
+/// Where a copy of a snapshot lies, in bytes.
+pub(crate) fn snapshot_offset(
+    layout: &Layout,
+    config: &ObjectsConfig,
+    copy: usize,
+    area: SnapshotArea,
+) -> u64 {
     let before = match area {
         SnapshotArea::Even => 0,
         SnapshotArea::Odd => config.snapshot_blocks(),
     };
-    layout.objects_offset() + u64::from(before) * BLOCK_BYTES as u64
+    block_offset(layout, config, copy, before)
 }
 
-/// Where a block of the log lies, in bytes.
-pub(crate) fn log_offset(layout: &Layout, config: &ObjectsConfig, place: u32) -> u64 {
-    let block = u64::from(2 * config.snapshot_blocks()) + u64::from(place);
-    layout.objects_offset() + block * BLOCK_BYTES as u64
+/// Where a copy of a block of the log lies, in bytes.
+pub(crate) fn log_offset(layout: &Layout, config: &ObjectsConfig, copy: usize, place: u32) -> u64 {
+    block_offset(layout, config, copy, 2 * config.snapshot_blocks() + place)
+}
+
+/// Where a block of a copy of the table lies, in bytes.
+fn block_offset(layout: &Layout, config: &ObjectsConfig, copy: usize, block: u32) -> u64 {
+    let before = copy as u64 * u64::from(config.copy_blocks()) + u64::from(block);
+    layout.objects_offset() + before * BLOCK_BYTES as u64
 }

@@ -4,6 +4,7 @@
 //!
 //! - A definition is durable before a group is written that may name the object.
 //! - Whatever is retired or cut is durable before slots of its pages are released.
+//! - Each block is written to both copies before one sync: what is durable is there twice.
 //! - One task writes at a time; whoever waits for it meanwhile shares its write and its sync.
 //! - Nothing follows a write that has failed: the log would end there at the next open, and what follows
 //!   would be lost, though those who wait for it were told that it is durable.
@@ -18,7 +19,9 @@ use arrayvec::ArrayVec;
 use entresol_core::mutant;
 use entresol_device::Io;
 use entresol_format::BLOCK_BYTES;
-use entresol_objects::{LOG_BUFFERS, LogWrite, Objects, ObjectsConfig, Pending, Sequence, SnapshotWrite};
+use entresol_objects::{
+    COPIES, LOG_BUFFERS, LogWrite, Objects, ObjectsConfig, Pending, Sequence, SnapshotWrite,
+};
 use entresol_runtime::sync::{Mutex, Rank};
 use entresol_shm::Gone;
 
@@ -50,6 +53,11 @@ impl ObjectLog {
         let writer = || Mutex::new(Rank::ObjectLog, Writer { blocks: blocks(), failed: None });
         config.map(|config| Self { config, writer: writer() })
     }
+}
+
+/// The copies that everything is written to.
+fn copies_written() -> std::ops::Range<usize> {
+    0..if mutant!("objects-in-one-copy") { 1 } else { COPIES }
 }
 
 fn next(objects: &mut Objects<'_>, wanted: Sequence, scratch: &mut [u8]) -> Next {
@@ -95,10 +103,12 @@ impl Back {
     }
 
     fn write_log_blocks(&self, log: &ObjectLog, writes: &[LogWrite], blocks: &[u8]) -> Result<(), TierError> {
-        let mut batch = ArrayVec::<Io<'_>, LOG_BUFFERS>::new();
-        for (write, data) in writes.iter().zip(blocks.chunks_exact(BLOCK_BYTES)) {
-            let offset = log_offset(&self.flash.layout, &log.config, write.place);
-            batch.push(Io::Write { offset, data });
+        let mut batch = ArrayVec::<Io<'_>, { COPIES * LOG_BUFFERS }>::new();
+        for copy in copies_written() {
+            for (write, data) in writes.iter().zip(blocks.chunks_exact(BLOCK_BYTES)) {
+                let offset = log_offset(&self.flash.layout, &log.config, copy, write.place);
+                batch.push(Io::Write { offset, data });
+            }
         }
         self.flash.run(&mut batch).map_err(flash_error)?;
         if !mutant!("object-log-not-synced") {
@@ -121,8 +131,13 @@ impl Back {
         let Some(write) = taken else { return Ok(()) };
         let SnapshotWrite { area, blocks, token } = write;
         write.seal(&mut bytes);
-        let offset = snapshot_offset(&self.flash.layout, &log.config, area);
-        self.flash.write(offset, &bytes[..blocks as usize * BLOCK_BYTES]).map_err(flash_error)?;
+        let data = &bytes[..blocks as usize * BLOCK_BYTES];
+        let mut batch = ArrayVec::<Io<'_>, COPIES>::new();
+        for copy in copies_written() {
+            let offset = snapshot_offset(&self.flash.layout, &log.config, copy, area);
+            batch.push(Io::Write { offset, data });
+        }
+        self.flash.run(&mut batch).map_err(flash_error)?;
         self.flash.sync_writes()?;
         self.with_table(|objects| objects.snapshot_written(token))?;
         Ok(())

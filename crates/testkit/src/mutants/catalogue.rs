@@ -238,6 +238,7 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "lsn-of-a-clean-page",
     "lsn-of-an-older-round",
     "object-log-goes-on-after-a-failure",
+    "objects-in-one-copy",
     "settled-is-not-told",
 ];
 

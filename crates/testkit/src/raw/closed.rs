@@ -27,6 +27,8 @@ enum Happened {
     /// On the disk, or on the device of its label. Not of a disk in place: its label is in a file.
     FileSystemOnDisk,
     ObjectsDamaged,
+    /// One block of the table of objects: its other copy tells the same.
+    BlockOfObjectsDamaged,
     SummariesDamaged,
 }
 
@@ -41,6 +43,7 @@ fn sentences(happened: Happened) -> &'static [&'static str] {
             &["an ext2, ext3 or ext4 file system", "holds no label that can be read"]
         }
         Happened::ObjectsDamaged => &["the table of objects on the flash device cannot be used"],
+        Happened::BlockOfObjectsDamaged => &[],
         Happened::SummariesDamaged => &["both summaries of group"],
     }
 }
@@ -86,7 +89,8 @@ impl Happened {
     fn draw(life: &Life<'_>, rng: &mut Rng) -> Self {
         match rng.below(4) {
             0 if !life.in_place => Self::FileSystemOnDisk,
-            1 if life.cache.objects => Self::ObjectsDamaged,
+            1 if life.cache.objects && rng.below(4) == 0 => Self::ObjectsDamaged,
+            1 if life.cache.objects => Self::BlockOfObjectsDamaged,
             2 | 3 if life.cache.is_log() && !life.cache.page_format.names_itself() => Self::SummariesDamaged,
             _ => Self::FileSystemOnFlash,
         }
@@ -108,14 +112,19 @@ impl Happened {
                 let (from, to) = (layout.objects_offset(), layout.area_offset());
                 media.flash.write(from, &vec![7; (to - from) as usize]).map(|()| true)
             }
+            (Self::BlockOfObjectsDamaged, Some(options)) => {
+                let layout = options.layout();
+                let at = layout.objects_offset() + rng.below(layout.objects_blocks()) * BLOCK_BYTES as u64;
+                media.flash.write(at, &[7; BLOCK_BYTES]).map(|()| true)
+            }
             (Self::SummariesDamaged, Some(options)) => damage_summaries(&media.flash, options, rng),
-            (Self::ObjectsDamaged | Self::SummariesDamaged, None) => Ok(false),
+            (Self::ObjectsDamaged | Self::BlockOfObjectsDamaged | Self::SummariesDamaged, None) => Ok(false),
         }
     }
 
     /// What remains may be enough.
     fn may_open(self) -> bool {
-        matches!(self, Self::ObjectsDamaged | Self::SummariesDamaged)
+        matches!(self, Self::ObjectsDamaged | Self::BlockOfObjectsDamaged | Self::SummariesDamaged)
     }
 }
 
@@ -137,7 +146,8 @@ pub(super) fn look(life: &Life<'_>, media: &Media, oracles: &[Shared], seed: u64
     let was_write_back =
         newest_superblock(&media.flash).is_none_or(|superblock| superblock.mode == Mode::WriteBack);
     let is_write_back = was_write_back && life.options.mode() == Mode::WriteBack;
-    let is_emptied = happened.may_open() && !is_write_back;
+    let is_whole = happened == Happened::BlockOfObjectsDamaged;
+    let is_emptied = happened.may_open() && !is_whole && !is_write_back;
     oracles.iter().for_each(|oracle| {
         let mut oracle = oracle.lock();
         oracle.is_emptied = is_emptied;
