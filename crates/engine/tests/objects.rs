@@ -7,7 +7,8 @@ use entresol_device::{
     Device, DeviceError, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Profile, Scale,
 };
 use entresol_engine::{
-    DiskLayer, FlashTier, Home, Layer, Names, Pages, Source, TierError, TierOptions, flash_bytes, inspect,
+    DiskLayer, FlashTier, Home, Layer, Names, OpenReport, Pages, Source, TierError, TierOptions, flash_bytes,
+    inspect,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_format::{BLOCK_BYTES, PageFormat};
@@ -84,8 +85,12 @@ impl Rig {
     }
 
     fn open(&self) -> Result<Arc<FlashTier>, TierError> {
+        self.open_with_report().map(|(tier, _)| tier)
+    }
+
+    fn open_with_report(&self) -> Result<(Arc<FlashTier>, OpenReport), TierError> {
         let home = Arc::new(Files(self.disk.clone()));
-        FlashTier::open_at(self.flash.clone(), home, self.options.clone()).map(|(tier, _)| tier)
+        FlashTier::open_at(self.flash.clone(), home, self.options.clone())
     }
 
     /// Where the table lies on flash, in bytes.
@@ -317,13 +322,20 @@ fn damaged_blocks(last: u8) {
     };
     (1..=3).for_each(|which| change((last + which) % 3));
     drop(tier);
+    let mut told = 0;
     for at in rig.table().step_by(BLOCK_BYTES) {
         let rig = rig.copy();
-        match at / BLOCK_BYTES as u64 % 2 {
-            0 => rig.flash.write(at, &[0x5a; BLOCK_BYTES]).unwrap(),
-            _ => rig.flash.mark_unreadable(at, BLOCK_BYTES as u64),
+        let cannot_be_read = at / BLOCK_BYTES as u64 % 2 == 1;
+        if cannot_be_read {
+            rig.flash.mark_unreadable(at, BLOCK_BYTES as u64);
+        } else {
+            rig.flash.write(at, &[0x5a; BLOCK_BYTES]).unwrap();
         }
-        let tier = rig.open().unwrap_or_else(|error| panic!("the block at {at} is damaged: {error}"));
+        let opened = rig.open_with_report();
+        let (tier, report) = opened.unwrap_or_else(|error| panic!("the block at {at} is damaged: {error}"));
+        let is_told = report.notices.iter().any(|notice| notice.contains("cannot be read"));
+        assert!(cannot_be_read || !is_told, "{:?}", report.notices);
+        told += u32::from(is_told);
         let new = tier.object(&name(3)).unwrap().expect("it was defined durably");
         assert_eq!(tier.object(&name(2)).unwrap(), None, "it was retired durably ({at})");
         assert_eq!(read(&tier, new.page(0)).1, 33, "its page was flushed ({at})");
@@ -332,6 +344,7 @@ fn damaged_blocks(last: u8) {
             assert_eq!((lives(kept), lives(cut)), (true, number < 4), "page {number} ({at})");
         }
     }
+    assert!(told >= 60, "the owner is told of blocks of the log: {told}");
 }
 
 #[test]

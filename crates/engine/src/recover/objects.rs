@@ -52,6 +52,18 @@ impl ObjectBlocks {
         areas.map(|area| area.len() as u64).sum()
     }
 
+    /// What the owner of the device is told of it.
+    pub(crate) fn notice(&self) -> Option<String> {
+        let areas = self.0.iter().flat_map(|copy| copy.areas.iter().chain([&copy.log]));
+        let blocks = areas.flat_map(|area| area.chunks_exact(BLOCK_BYTES));
+        let unreadable = blocks.filter(|block| unreadable::is_pattern(block)).count();
+        (unreadable > 0).then(|| {
+            format!(
+                "{unreadable} blocks of the table of objects on the flash device cannot be read; their other copies tell the same"
+            )
+        })
+    }
+
     /// What makes the newest snapshot whole in both copies; `None`: it is so.
     pub(crate) fn repair(
         self,
