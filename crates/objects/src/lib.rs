@@ -51,6 +51,7 @@
 mod blocks;
 mod check;
 mod config;
+mod copies;
 mod entry;
 mod fault;
 mod log;
@@ -60,10 +61,11 @@ mod snapshot;
 mod table;
 
 pub use config::{COPIES, ConfigError, LOG_BLOCKS_MIN, OBJECTS_MAX, ObjectsConfig};
+pub use copies::{Damaged, Part, SnapshotRepair, TableCopy};
 pub use entry::{CUTS_MAX, LOCATOR_BYTES, Locator};
 pub use fault::{RecordFault, RecoverError, SnapshotFault};
 pub use log::{LogToken, LogWrite, Pending, Sequence};
-pub use recover::{Recovered, SnapshotRepair, TableCopy};
+pub use recover::Recovered;
 pub use region::{LOG_BUFFERS, Shape, region_bytes};
 pub use snapshot::{SnapshotArea, SnapshotToken, SnapshotWrite};
 pub use table::{CutOutcome, Full, ObjectId, Objects, Usage};

@@ -15,6 +15,7 @@ use crate::blocks::{
     SNAPSHOT_MAGIC,
 };
 use crate::config::{COPIES, ObjectsConfig};
+use crate::copies::{Damaged, Part, SnapshotRepair, TableCopy};
 use crate::entry::{Cut, Cuts, Entry, Merged, State, merge};
 use crate::fault::{RecordFault, RecoverError, SnapshotFault};
 use crate::log::{Record, Sequence};
@@ -28,15 +29,6 @@ use zerocopy::FromBytes;
 /// No counter on flash is larger. A program that makes a million changes a second reaches it after 146,000
 /// years.
 const COUNT_MAX: u64 = 1 << 62;
-
-/// What was read of one copy of the areas.
-#[derive(Clone, Copy)]
-pub struct TableCopy<'a> {
-    /// The snapshots' areas, even and odd, at least as far as each snapshot's header says.
-    pub areas: [&'a [u8]; 2],
-    /// The whole log area.
-    pub log: &'a [u8],
-}
 
 /// A whole snapshot.
 #[derive(Clone, Copy)]
@@ -113,21 +105,22 @@ fn open_log<'a>(
     }
 }
 
-/// A snapshot that is whole in one copy only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SnapshotRepair {
-    /// Where it is.
-    pub area: SnapshotArea,
-    /// The copy that is whole.
-    pub from: usize,
-    /// The copy that is not.
-    pub to: usize,
-}
-
 /// A table as it was on flash, before the caller has said where the ring begins and ends.
 pub struct Recovered<'r> {
     objects: Objects<'r>,
     repair: Option<SnapshotRepair>,
+    damaged: Vec<Damaged>,
+}
+
+/// Blocks of the log that one copy lacks: the copy, the place, and the last change that is recorded there.
+type Lacking = Vec<(usize, u32, u64)>;
+
+/// What blocks of the log say of others.
+#[derive(Clone, Copy, Default)]
+struct Claimed {
+    /// This snapshot was durable, and the changes up to this one.
+    snapshot: u64,
+    durable: u64,
 }
 
 impl<'r> Recovered<'r> {
@@ -144,6 +137,11 @@ impl<'r> Recovered<'r> {
     /// What the caller copies, and syncs, before it writes a snapshot. `None`: nothing.
     pub fn repair(&self) -> Option<SnapshotRepair> {
         self.repair
+    }
+
+    /// What only one copy has of all that was needed.
+    pub fn damaged(&self) -> &[Damaged] {
+        &self.damaged
     }
 
     /// The newest change that was found.
@@ -209,14 +207,26 @@ impl<'r> Objects<'r> {
         }
         let (base, repair) = newest(copies, config.cache)?;
         objects.load(&base)?;
-        objects.replay(&logs, base.head.log_from.get())?;
-        objects.check_claims(&logs, base.number)?;
+        let lacking = objects.replay(&logs, base.head.log_from.get())?;
+        let claimed = objects.check_claims(&logs, base.number)?;
         objects.rebuild()?;
+        let blocks = lacking.into_iter().map(|(copy, place, last)| Damaged {
+            copy,
+            part: Part::LogBlock(place),
+            was_durable: last <= claimed.durable,
+        });
+        let snapshot = repair.map(|SnapshotRepair { area, to, .. }| Damaged {
+            copy: to,
+            part: Part::Snapshot(area),
+            was_durable: base.number <= claimed.snapshot,
+        });
+        let damaged = snapshot.into_iter().chain(blocks).collect();
         // Where the next snapshot goes, a newer one may lie whose write was lost in part, and which could not
         // be read now. The next one has a higher number than that.
         objects.log.snapshot = base.number + 2;
-        objects.log.durable = objects.log.next - 1;
-        Ok(Recovered { objects, repair })
+        // What lies in one copy only may be gone when the next open looks.
+        objects.log.durable = if repair.is_none() { base.head.last.get() } else { 0 };
+        Ok(Recovered { objects, repair, damaged })
     }
 
     /// Loads the objects of a snapshot, without lists.
@@ -253,38 +263,39 @@ impl<'r> Objects<'r> {
         Ok(())
     }
 
-    /// Repeats the changes of the log from block `from` on.
-    fn replay(&mut self, logs: &Logs<'_>, from: u64) -> Result<(), RecoverError> {
+    /// Repeats the changes of the log from block `from` on. Returns the blocks that one copy lacks.
+    fn replay(&mut self, logs: &Logs<'_>, from: u64) -> Result<Lacking, RecoverError> {
         let places = u64::from(self.config.log_blocks);
+        let mut lacking = Lacking::new();
         for number in from..from + places {
             let place = (number % places) as u32;
-            let Some(raw) = self.log_block(logs, number, place)? else { break };
+            let copies = self.log_block(logs, number, place)?;
+            let Some(raw) = copies.iter().flatten().next() else { break };
             self.table.front = self.table.front.max(raw.front.get());
             for raw in &raw.records[..raw.count.get() as usize] {
                 let sequence = self.log.next;
                 self.repeat(raw).map_err(|fault| RecoverError::Record { place, sequence, fault })?;
                 self.log.next += 1;
             }
+            let copy = copies.iter().position(Option::is_none);
+            lacking.extend(copy.map(|copy| (copy, place, self.log.next - 1)));
         }
-        Ok(())
+        Ok(lacking)
     }
 
-    /// Block `number` of the log, from a copy that has it.
+    /// Block `number` of the log, from the copies that have it.
     fn log_block<'a>(
         &self,
         logs: &Logs<'a>,
         number: u64,
         place: u32,
-    ) -> Result<Option<&'a RawLog>, RecoverError> {
-        for copy in 0..logs.len() {
-            let found = open_log(logs, copy, place, &self.config)?;
-            let is_next =
-                |raw: &&RawLog| raw.header.sequence.get() == number && raw.first.get() == self.log.next;
-            if let Some(raw) = found.filter(is_next) {
-                return Ok(Some(raw));
-            }
+    ) -> Result<[Option<&'a RawLog>; COPIES], RecoverError> {
+        let is_it = |raw: &&RawLog| raw.header.sequence.get() == number && raw.first.get() == self.log.next;
+        let mut copies = [None; COPIES];
+        for (copy, found) in copies.iter_mut().enumerate() {
+            *found = open_log(logs, copy, place, &self.config)?.filter(is_it);
         }
-        Ok(None)
+        Ok(copies)
     }
 
     /// Repeats a change, without lists.
@@ -340,13 +351,16 @@ impl<'r> Objects<'r> {
 
     /// Refuses a log that knows of later durable changes. The next block gets a number above all that may be
     /// there, readable or not: each place was written at most once since the snapshot.
-    fn check_claims(&mut self, logs: &Logs<'_>, base: u64) -> Result<(), RecoverError> {
+    fn check_claims(&mut self, logs: &Logs<'_>, base: u64) -> Result<Claimed, RecoverError> {
+        let mut claimed = Claimed::default();
         let found = self.log.next - 1;
         let mut next = self.log.log_from + u64::from(self.config.log_blocks);
         let places = (0..logs.len()).flat_map(|copy| (0..self.config.log_blocks).map(move |at| (copy, at)));
         for (copy, place) in places {
             let Some(raw) = open_log(logs, copy, place, &self.config)? else { continue };
             next = next.max(raw.header.sequence.get() + 1);
+            claimed.snapshot = claimed.snapshot.max(raw.snapshot.get());
+            claimed.durable = claimed.durable.max(raw.durable.get());
             let expected = raw.snapshot.get();
             if expected > base {
                 return Err(RecoverError::LostSnapshot { place, expected, found: base });
@@ -357,7 +371,7 @@ impl<'r> Objects<'r> {
             }
         }
         (self.log.open, self.log.handed, self.log.acked) = (next, next, next);
-        Ok(())
+        Ok(claimed)
     }
 
     /// Makes the lists. The first free numbers are the lowest ones.
@@ -396,7 +410,9 @@ fn newest<'a>(
         return Err(RecoverError::NoSnapshot { even, odd });
     };
     let area = SnapshotArea::of(newest.number);
-    let is_it = found[area as usize].map(|copy| copy.is_ok_and(|copy| copy.number == newest.number));
+    // Of two opens that were cut off, each may have written one of this number, to another copy.
+    let is_it = found[area as usize]
+        .map(|copy| copy.is_ok_and(|copy| copy.head.header.checksum == newest.head.header.checksum));
     let repair = match is_it {
         [true, false] => Some(SnapshotRepair { area, from: 0, to: 1 }),
         [false, true] => Some(SnapshotRepair { area, from: 1, to: 0 }),

@@ -4,7 +4,8 @@ use entresol_core::Position;
 use entresol_format::Uuid;
 use entresol_format::block::{self, BLOCK_BYTES};
 use entresol_objects::{
-    Locator, Objects, ObjectsConfig, Pending, RecoverError, Recovered, Sequence, TableCopy, region_bytes,
+    Damaged, Locator, Objects, ObjectsConfig, Part, Pending, RecoverError, Recovered, Sequence, SnapshotArea,
+    SnapshotRepair, TableCopy, region_bytes,
 };
 use zerocopy::IntoBytes;
 
@@ -64,6 +65,10 @@ impl Flash {
         let copies =
             self.0.each_ref().map(|Areas { areas: [even, odd], log }| TableCopy { areas: [even, odd], log });
         Objects::recover(region.as_mut_bytes(), config, &copies)
+    }
+
+    fn damaged(&self, config: &ObjectsConfig) -> Vec<Damaged> {
+        self.recover_in(&mut region(config), config).unwrap().damaged().to_vec()
     }
 
     fn recover(&self, config: &ObjectsConfig) -> Result<Sequence, RecoverError> {
@@ -147,11 +152,15 @@ fn a_lost_middle_of_the_log_is_refused() {
     }
     flash.0[0].log[2 * BLOCK_BYTES + 100] ^= 1;
     assert_eq!(flash.recover(&config), Ok(Sequence(5)), "the other copy has it");
+    let block = Damaged { copy: 0, part: Part::LogBlock(2), was_durable: true };
+    assert_eq!(flash.damaged(&config), [block]);
     flash.0[1].log[2 * BLOCK_BYTES + 100] ^= 1;
     assert_eq!(flash.recover(&config), Err(RecoverError::Lost { place: 3, expected: 3, found: 2 }));
     flash.0[0].log[2 * BLOCK_BYTES + 100] ^= 1;
     flash.0[1].areas[1][40] ^= 1;
     assert_eq!(flash.recover(&config), Ok(Sequence(5)), "the other copy has it");
+    let snapshot = Damaged { copy: 1, part: Part::Snapshot(SnapshotArea::Odd), was_durable: true };
+    assert_eq!(flash.damaged(&config), [snapshot, Damaged { copy: 1, ..block }]);
     flash.0[0].areas[1][40] ^= 1;
     assert!(matches!(flash.recover(&config), Err(RecoverError::NoSnapshot { .. })));
 }
@@ -265,6 +274,44 @@ fn a_copy_that_could_not_be_read_is_never_taken_for_a_later_one() {
     let recovered = flash.recover_in(&mut third, &config).unwrap();
     assert_eq!(recovered.last(), Sequence(1));
     assert!(recovered.lookup(&locator(0)).is_none() && recovered.lookup(&locator(7)).is_some());
+}
+
+/// It may have been torn as well, and the next open may find neither copy.
+#[test]
+fn what_one_copy_has_is_not_known_to_be_damaged_nor_durable() {
+    let config = config(8);
+    let (mut first, mut second) = (region(&config), region(&config));
+    let mut flash = Flash::new(&config);
+    let mut table = Objects::format(first.as_mut_bytes(), &config).unwrap();
+    flash.snapshot(&mut table);
+    table.define(&locator(0)).unwrap();
+    let mut block = [0; BLOCK_BYTES];
+    table.next_log_block(&mut block).unwrap();
+    flash.0[0].put(0, &block);
+    let block = Damaged { copy: 1, part: Part::LogBlock(0), was_durable: false };
+    assert_eq!(flash.damaged(&config), [block]);
+    let table = flash.recover_in(&mut second, &config).unwrap().resume(Position(0), Position(0));
+    assert_eq!((table.last(), table.durable()), (Sequence(1), Sequence(0)));
+}
+
+/// Two opens are cut off, each with another copy of a snapshot of the same number.
+#[test]
+fn snapshots_of_one_number_are_made_one() {
+    let config = config(8);
+    let (mut first, mut second) = (region(&config), region(&config));
+    let (mut flash, mut other) = (Flash::new(&config), Flash::new(&config));
+    let mut table = Objects::format(first.as_mut_bytes(), &config).unwrap();
+    table.define(&locator(0)).unwrap();
+    flash.snapshot(&mut table);
+    let mut table = Objects::format(second.as_mut_bytes(), &config).unwrap();
+    table.define(&locator(1)).unwrap();
+    other.snapshot(&mut table);
+    flash.0[1] = other.0[1].clone();
+    let found = flash.recover_in(&mut first, &config).unwrap();
+    let SnapshotRepair { area, from, to } = found.repair().expect("they differ");
+    assert!(found.lookup(&locator(from as u32)).is_some());
+    flash.0[to].areas[area as usize] = flash.0[from].areas[area as usize].clone();
+    assert_eq!(flash.recover_in(&mut second, &config).unwrap().repair(), None);
 }
 
 /// The same with a snapshot.

@@ -145,7 +145,7 @@ fn restore_objects(
     if !mutant!("dead-pages-restored") {
         partition.drop_dead(entries, |page, position| recovered.is_dead(page, position));
     }
-    reader.notices.extend(blocks.notice());
+    reader.notices.extend(blocks.notices(&recovered, reader.superblock.clean));
     let repair = blocks.repair(&recovered, &reader.layout, config);
     Ok((RestoredNames::of(&recovered.resume(scan.front, scan.rear)), repair))
 }

@@ -52,16 +52,27 @@ impl ObjectBlocks {
         areas.map(|area| area.len() as u64).sum()
     }
 
-    /// What the owner of the device is told of it.
-    pub(crate) fn notice(&self) -> Option<String> {
+    /// How many blocks cannot be read.
+    fn unreadable(&self) -> usize {
         let areas = self.0.iter().flat_map(|copy| copy.areas.iter().chain([&copy.log]));
         let blocks = areas.flat_map(|area| area.chunks_exact(BLOCK_BYTES));
-        let unreadable = blocks.filter(|block| unreadable::is_pattern(block)).count();
-        (unreadable > 0).then(|| {
-            format!(
-                "{unreadable} blocks of the table of objects on the flash device cannot be read; their other copies tell the same"
-            )
-        })
+        blocks.filter(|block| unreadable::is_pattern(block)).count()
+    }
+
+    /// What the owner of the device is told, of a cache that `was_closed` or was not.
+    pub(crate) fn notices(&self, recovered: &Recovered<'_>, was_closed: bool) -> Vec<String> {
+        let damaged = recovered.damaged().iter().filter(|damaged| was_closed || damaged.was_durable);
+        let damaged = damaged.map(|damaged| {
+            format!("{damaged} on the flash device is damaged; the other copy is whole, and was used")
+        });
+        let unreadable = match self.unreadable() {
+            0 => None,
+            blocks => Some(format!(
+                "{blocks} of the blocks of the table of objects on the flash device cannot be read; what is needed of them is in \
+                 the other copy"
+            )),
+        };
+        damaged.chain(unreadable).collect()
     }
 
     /// What makes the newest snapshot whole in both copies; `None`: it is so.
@@ -96,9 +107,13 @@ impl ObjectBlocks {
             }
             Err(error) => {
                 points::OBJECTS_LOST.reach();
+                let unreadable = match self.unreadable() {
+                    0 => String::new(),
+                    blocks => format!("; {blocks} of its blocks cannot be read: input/output error"),
+                };
                 Err(TierError::Refused(format!(
-                    "the table of objects on the flash device cannot be used ({error}); without it nobody knows which pages are \
-                     dead: restore the database from a backup, or recover it from the log"
+                    "the table of objects on the flash device cannot be used ({error}{unreadable}); without it nobody knows which \
+                     pages are dead: restore the database from a backup, or recover it from the log"
                 )))
             }
         }
