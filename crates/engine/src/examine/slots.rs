@@ -23,7 +23,7 @@ pub(super) fn check_slots(
 ) -> Result<(), TierError> {
     let layout = options.layout();
     let mut open = OpenReport::default();
-    let blocks = read_directory(flash, &layout, &mut open)?;
+    let (blocks, _) = read_directory(flash, &layout, &mut open)?;
     // A sector is never torn, so a crash damages none.
     report.faults.append(&mut open.notices);
     let mut pages: BTreeMap<PageId, SlotId> = BTreeMap::new();

@@ -69,19 +69,23 @@ pub(super) enum Block {
 }
 
 impl Block {
-    /// What two copies say together: the newer one counts. If one is damaged, both are to be written again.
+    /// What two copies say together: the newer one counts. If they do not say the same, both are to be
+    /// written again.
     fn or(self, other: Block) -> Block {
         match (self, other) {
             (Block::Summary(one), Block::Summary(other)) => {
-                Block::Summary(if one.head.revision >= other.head.revision { one } else { other })
+                let differ = one.head.revision != other.head.revision;
+                let mut newer = if one.head.revision >= other.head.revision { one } else { other };
+                newer.group.repair |= differ && !mutant!("summaries-left-different");
+                Block::Summary(newer)
             }
-            (Block::Summary(mut raw), Block::Damaged) | (Block::Damaged, Block::Summary(mut raw)) => {
-                points::SUMMARY_COPY_USED.reach();
+            (Block::Summary(mut raw), other @ (Block::Damaged | Block::Other))
+            | (other @ (Block::Damaged | Block::Other), Block::Summary(mut raw)) => {
+                if matches!(other, Block::Damaged) {
+                    points::SUMMARY_COPY_USED.reach();
+                }
                 raw.group.repair = true;
                 Block::Summary(raw)
-            }
-            (summary @ Block::Summary(_), Block::Other) | (Block::Other, summary @ Block::Summary(_)) => {
-                summary
             }
             (Block::Damaged, _) | (_, Block::Damaged) => Block::Damaged,
             (Block::Other, Block::Other) => Block::Other,
@@ -140,16 +144,32 @@ impl<'a> Reader<'a> {
     /// Reads the summaries of `count` groups from `first` on, at most [`BATCH`]. The copy before the pages is
     /// read only where the one after them does not say all.
     pub(super) fn summaries(&mut self, first: u64, count: usize) -> Result<Vec<Block>, TierError> {
+        let group_pages = self.superblock.group_pages;
+        let is_whole = |block: &Block| block.summary().is_some_and(|raw| raw.head.written == group_pages);
+        self.summaries_unless(is_whole, first, count)
+    }
+
+    /// As [`Reader::summaries`], and reads both copies: one that does not say what the other one does is to
+    /// be written again.
+    pub(super) fn both_summaries(&mut self, first: u64, count: usize) -> Result<Vec<Block>, TierError> {
+        self.summaries_unless(|_| false, first, count)
+    }
+
+    /// Reads the copy before the pages, too, unless the one after them is `enough`.
+    fn summaries_unless(
+        &mut self,
+        enough: impl Fn(&Block) -> bool,
+        first: u64,
+        count: usize,
+    ) -> Result<Vec<Block>, TierError> {
         let copies = self.layout.summary_copies();
         let all = (0..count).map(|at| first + at as u64).collect::<Vec<_>>();
         let mut found = self.summary_copies(&all, copies - 1)?;
         if copies == 1 {
             return Ok(found);
         }
-        let group_pages = self.superblock.group_pages;
-        let is_whole = |block: &Block| block.summary().is_some_and(|raw| raw.head.written == group_pages);
         let unsure: Vec<u64> =
-            all.iter().zip(&found).filter(|(_, block)| !is_whole(block)).map(|(group, _)| *group).collect();
+            all.iter().zip(&found).filter(|(_, block)| !enough(block)).map(|(group, _)| *group).collect();
         for (group, other) in unsure.iter().zip(self.summary_copies(&unsure, 0)?) {
             let block = &mut found[(group - first) as usize];
             let after = std::mem::replace(block, Block::Other);

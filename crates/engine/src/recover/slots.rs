@@ -8,8 +8,8 @@
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::front::Region;
-use crate::{OpenReport, TierError, TierOptions, unreadable};
-use entresol_core::{Directory, Partition, Position, SlotId};
+use crate::{OpenReport, TierError, TierOptions, points, unreadable};
+use entresol_core::{Directory, Partition, Position, SlotId, mutant};
 use entresol_device::Device;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::superblock::Superblock;
@@ -21,6 +21,8 @@ pub(crate) struct RestoredSlots {
     pub region: Region,
     /// The slot directory, if it is kept on flash all the time.
     pub blocks: Option<Vec<AlignedBuffer>>,
+    /// Its blocks in which something was damaged and counts as empty.
+    damaged: Vec<u64>,
     /// How many copies of the temperatures were written.
     pub temperatures_written: u64,
     /// No page entered below this position.
@@ -41,7 +43,7 @@ pub(crate) fn restore_slots(
     }
     let layout = options.layout();
     let (mut entries, mut empty) = (Vec::new(), Vec::new());
-    let blocks = read_directory(flash, &layout, report)?;
+    let (blocks, damaged) = read_directory(flash, &layout, report)?;
     for (number, block) in blocks.iter().enumerate() {
         let first = number as u32 * BLOCK_ENTRIES;
         let last = (first + BLOCK_ENTRIES).min(options.slots);
@@ -67,7 +69,23 @@ pub(crate) fn restore_slots(
     report.entries = partition.occupancy().valid.into();
     report.warm = report.entries > 0;
     let blocks = (superblock.policy.directory() == Directory::Slots).then_some(blocks);
-    Ok(Some(RestoredSlots { region, blocks, temperatures_written, first: superblock.session_rear }))
+    Ok(Some(RestoredSlots { region, blocks, damaged, temperatures_written, first: superblock.session_rear }))
+}
+
+impl RestoredSlots {
+    /// Writes durably that what was damaged is empty. Nobody invalidates entries that are not known, so were
+    /// such a block read again by the next open, its pages would come back in older versions.
+    pub(crate) fn repair(&self, flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
+        let Some(blocks) = self.blocks.as_ref().filter(|_| !self.damaged.is_empty()) else { return Ok(()) };
+        if mutant!("damaged-directory-left") {
+            return Ok(());
+        }
+        points::DIRECTORY_REPAIRED.reach();
+        for number in &self.damaged {
+            flash.write(layout.directory_offset(*number), &blocks[*number as usize]).map_err(flash_error)?;
+        }
+        flash.sync().map_err(flash_error)
+    }
 }
 
 fn fill(
@@ -94,23 +112,25 @@ fn fill(
     }
 }
 
-/// The blocks of the slot directory; what is damaged in them is empty.
+/// The blocks of the slot directory, in which what is damaged is empty, and the numbers of those.
 pub(crate) fn read_directory(
     flash: &dyn Device,
     layout: &Layout,
     report: &mut OpenReport,
-) -> Result<Vec<AlignedBuffer>, TierError> {
-    let mut blocks = Vec::new();
+) -> Result<(Vec<AlignedBuffer>, Vec<u64>), TierError> {
+    let (mut blocks, mut damaged) = (Vec::new(), Vec::new());
     for number in 0..layout.directory_blocks() {
         let mut block = AlignedBuffer::new(BLOCK_BYTES);
         unreadable::read(flash, layout.directory_offset(number), &mut block).map_err(flash_error)?;
         report.bytes_read += BLOCK_BYTES as u64;
-        for fault in slots::prove(&mut block, number) {
+        let faults = slots::prove(&mut block, number);
+        damaged.extend((!faults.is_empty()).then_some(number));
+        for fault in faults {
             report.notices.push(format!("slot directory block {number}: {fault}; its slots count as empty"));
         }
         blocks.push(block);
     }
-    Ok(blocks)
+    Ok((blocks, damaged))
 }
 
 /// Brings back the newest whole copy of the temperatures. Returns the number of the next copy.

@@ -34,7 +34,7 @@ impl Scan {
             && (raws.len() as u64) < reader.layout.groups()
         {
             let count = BATCH.min(reader.layout.groups() as usize - raws.len());
-            for raw in reader.summaries(first + raws.len() as u64, count)? {
+            for raw in reader.both_summaries(first + raws.len() as u64, count)? {
                 if let Some(raw) = raw.summary() {
                     durable = durable.max(raw.head.durable);
                     if raw.head.front > front && !mutant!("front-in-summaries-ignored") {

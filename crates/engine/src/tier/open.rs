@@ -324,6 +324,7 @@ fn resume(
             Ok((next, Placed::Log(Box::new(log)), restored.region))
         }
         Found::Slots(slots) => {
+            slots.repair(flash, &options.layout())?;
             let directory = slots
                 .blocks
                 .map(|blocks| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));

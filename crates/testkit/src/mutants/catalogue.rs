@@ -226,11 +226,13 @@ pub const IN_THE_FRONTS: &[&str] = &[
 ];
 
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
-/// mutants --test shared_lsns --test kept_out --test forget_for --test objects`.
+/// mutants --test shared_lsns --test kept_out --test forget_for --test objects --test second_chances --test
+/// copies_that_differ`.
 pub const IN_THE_ENGINE: &[&str] = &[
     "bypass-before-the-cut-is-durable",
     "clean-page-before-its-disk-write",
     "contradicted-lsn-believed",
+    "damaged-directory-left",
     "destaged-page-written-again",
     "durable-told-though-forgotten",
     "flush-leaves-forgotten-pages",
@@ -239,7 +241,10 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "lsn-of-an-older-round",
     "object-log-goes-on-after-a-failure",
     "objects-in-one-copy",
+    "record-left-in-one-copy",
+    "second-summary-not-synced",
     "settled-is-not-told",
+    "summaries-left-different",
 ];
 
 /// Mutants that the hunt does not notice within its limit: holes, each to be closed.
