@@ -126,6 +126,14 @@ impl Partition<'_> {
         }
     }
 
+    /// Whether so many of them wait that nothing can be forgotten before some are durable.
+    pub fn records_are_full(&self) -> bool {
+        match &self.place {
+            Place::Ring(ring) => ring.records_are_full(),
+            Place::Slots(_) => false,
+        }
+    }
+
     /// What must be durable before the oldest record that waits is written: its `after`.
     pub fn oldest_record_awaits(&self) -> Option<u64> {
         match &self.place {

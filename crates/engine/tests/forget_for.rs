@@ -6,6 +6,7 @@ mod support;
 use entresol_core::{Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{
     Counters, Device, DeviceError, Fault, FaultPlan, FaultyDevice, Geometry, Injection, Io, MemoryDevice,
+    Profile, Scale,
 };
 use entresol_engine::{DurableGroup, FlashTier, Layer, TierError, TierOptions, Upstream, flash_bytes};
 use entresol_format::PageFormat;
@@ -352,6 +353,45 @@ fn forgotten_then_told(policy: PolicyKind, evicted: u64) {
     tier.close().unwrap();
 }
 
+/// More clean pages than there is room for records of them, while nobody flushes: what makes them dead is
+/// made durable by the cache itself.
+#[test]
+fn clean_pages_are_forgotten_without_a_flush() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    simulate(1, || {
+        let options = TierOptions { mode: Mode::WriteThrough, ..small(PolicyKind::FaceGsc, 320) };
+        let (flash, disk) = memory(&options, 300);
+        load(disk.clone(), 300);
+        let flash = Arc::new(Profile::named("nvme").unwrap().build(flash, Scale::FULL));
+        let tier = FlashTier::create(flash, disk, options).unwrap();
+        let mut buffer = vec![0; PAGE];
+        for page in (0..300).map(PageId) {
+            let found = tier.fetch(page, &mut buffer).unwrap();
+            tier.evict(victim(page, 1, found.dirty, found.fdirty), &buffer).unwrap();
+        }
+        let is_done = Arc::new(AtomicBool::new(false));
+        let (own_tier, own_done) = (tier.clone(), is_done.clone());
+        let task = spawn("forgets", move || {
+            // Of neighbours there would be one record.
+            for page in (0..300).step_by(2).map(PageId) {
+                let done = own_tier.forget_for(page, page, || Ok::<(), TierError>(()));
+                done.unwrap();
+            }
+            own_done.store(true, SeqCst);
+        });
+        for _ in 0..1000 {
+            sleep(Duration::from_millis(1));
+            if is_done.load(SeqCst) {
+                break;
+            }
+        }
+        assert!(is_done.load(SeqCst), "it waits for room that nobody makes");
+        task.join();
+        tier.close().unwrap();
+    });
+}
+
 #[cfg(feature = "mutants")]
 #[test]
 fn each_mutant_is_noticed() {
@@ -359,5 +399,6 @@ fn each_mutant_is_noticed() {
         ("flush-leaves-forgotten-pages", "a_flush_waits_for_what_is_forgotten_beside_it"),
         ("durable-told-though-forgotten", "a_forgotten_page_is_not_told_durable_with_its_group"),
         ("settled-is-not-told", "a_flush_that_gives_room_tells_so"),
+        ("full-records-left", "clean_pages_are_forgotten_without_a_flush"),
     ]);
 }

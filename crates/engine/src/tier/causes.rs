@@ -93,15 +93,23 @@ impl Back {
         Ok(())
     }
 
-    /// Calls [`Back::settle_dead`] if slots, or records of forgotten pages, wait for it. Whether they did.
+    /// Calls [`Back::settle_dead`] if slots wait for it; and makes durable what the oldest record needs if so
+    /// many records of forgotten pages wait that no page can be forgotten. Whether there was something to do.
     pub(super) fn settle_dead_if_possible(&self) -> Result<bool, TierError> {
-        let awaited = self.front.with(|partition| partition.awaits_dead())?;
-        let is_possible = awaited.is_some_and(|after| {
-            after <= self.causes.durable() || self.causes.can_be_settled(&self.front.board.causes)
-        });
-        if is_possible {
+        let (awaited, of_full) = self.front.with(|partition| {
+            let of_oldest = partition.oldest_record_awaits().filter(|_| partition.records_are_full());
+            (partition.awaits_dead(), of_oldest)
+        })?;
+        let can_be_settled = self.causes.can_be_settled(&self.front.board.causes);
+        let durable = self.causes.durable();
+        if awaited.is_some_and(|after| after <= durable || can_be_settled) {
             self.settle_dead()?;
+            return Ok(true);
         }
-        Ok(is_possible)
+        let is_stuck = |after: &u64| *after > durable && can_be_settled && !mutant!("full-records-left");
+        let Some(after) = of_full.filter(is_stuck) else { return Ok(false) };
+        self.settle(after)?;
+        self.front.job_is_done();
+        Ok(true)
     }
 }

@@ -236,6 +236,7 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "destaged-page-written-again",
     "durable-told-though-forgotten",
     "flush-leaves-forgotten-pages",
+    "full-records-left",
     "left-is-not-told",
     "lsn-of-a-clean-page",
     "lsn-of-an-older-round",

@@ -32,6 +32,11 @@ impl Ring<'_> {
         self.head.forgotten_next - self.head.forgotten_first
     }
 
+    /// Whether there is no room for another record.
+    pub(crate) fn records_are_full(&self) -> bool {
+        self.waiting() == FORGOTTEN_MAX as u64
+    }
+
     /// Notes that copies of `pages` below the present rear are stale. `None`: too many records wait.
     pub(crate) fn record(
         &mut self,
@@ -54,7 +59,7 @@ impl Ring<'_> {
             record.last = last;
             return Some(below);
         }
-        if self.waiting() == FORGOTTEN_MAX as u64 {
+        if self.records_are_full() {
             return None;
         }
         let at = (self.head.forgotten_next % FORGOTTEN_MAX as u64) as usize;
@@ -70,7 +75,7 @@ impl Ring<'_> {
         (first, last): (PageId, PageId),
         after: u64,
     ) -> Forget {
-        if self.waiting() == FORGOTTEN_MAX as u64 {
+        if self.records_are_full() {
             return Forget::Full;
         }
         let below = contents.staging.window.rear;
