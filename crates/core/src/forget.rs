@@ -126,7 +126,7 @@ impl Partition<'_> {
         }
     }
 
-    /// Whether so many of them wait that nothing can be forgotten before some are durable.
+    /// Whether there is no room for another record: nothing can be forgotten until some are durable.
     pub fn records_are_full(&self) -> bool {
         match &self.place {
             Place::Ring(ring) => ring.records_are_full(),

@@ -188,7 +188,7 @@ impl Restored {
         layout: &Layout,
     ) -> Result<(), TierError> {
         if let Some(SnapshotCopy { offset, bytes }) = &self.snapshot {
-            // The next one is written over an older one: both copies of this one must be whole by then.
+            // The next snapshot is written over the older one, so both copies of this one must be whole.
             points::SNAPSHOT_REPAIRED.reach();
             flash.write(*offset, bytes).map_err(flash_error)?;
             flash.sync().map_err(flash_error)?;

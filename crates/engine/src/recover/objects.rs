@@ -124,6 +124,7 @@ impl ObjectBlocks {
 pub(crate) struct SnapshotCopy {
     /// Where it belongs, in bytes.
     pub offset: u64,
+    /// The whole snapshot, from the other copy.
     pub bytes: AlignedBuffer,
 }
 

@@ -93,8 +93,8 @@ impl Back {
         Ok(())
     }
 
-    /// Calls [`Back::settle_dead`] if slots wait for it; and makes durable what the oldest record needs if so
-    /// many records of forgotten pages wait that no page can be forgotten. Whether there was something to do.
+    /// Calls [`Back::settle_dead`] if slots wait for it. Else, if there is no room for another record of a
+    /// forgotten page, makes durable what the oldest one needs. Whether there was something to do.
     pub(super) fn settle_dead_if_possible(&self) -> Result<bool, TierError> {
         let (awaited, of_full) = self.front.with(|partition| {
             let of_oldest = partition.oldest_record_awaits().filter(|_| partition.records_are_full());

@@ -387,7 +387,7 @@ impl Back {
         if part.completes && !is_first && self.flash.layout.summary_copies() > 1 {
             let other = self.flash.layout.summary_offset(number, (composed.copy + 1) % summary::COPIES);
             self.flash.write(other, block).map_err(flash_error)?;
-            // Before a later summary says that this group is durable: then either of them is to be enough.
+            // Once a later summary says that this group is durable, either of its two must be enough.
             if !mutant!("second-summary-not-synced") {
                 self.flash.sync_writes()?;
             }
