@@ -33,6 +33,7 @@ const SUBJECTS_AFTER: &str = "06a7724";
 const STEPS: &[&str] = &[
     "active-transactions-forgotten",
     "bulk-load-not-durable",
+    "cause-begins-before-its-record",
     "checkpoint-leaves-staging",
     "checkpoint-record-before-flash",
     "commit-before-sync",
@@ -54,6 +55,7 @@ const STEPS: &[&str] = &[
     "flush-leaves-objects",
     "flush-not-carried-out",
     "flush-without-the-rest",
+    "forgotten-before-its-write-is-durable",
     "forgotten-page-in-summary",
     "found-page-not-recorded",
     "fragment-valid-before-copied",

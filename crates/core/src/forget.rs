@@ -38,8 +38,11 @@ impl Partition<'_> {
     }
 
     /// Log placement, for ranges longer than [`Partition::forget`] takes: makes the record of it. Gives the
-    /// position below which copies are to be forgotten, by [`Partition::forget_entries`]. `None`: too many
-    /// records wait.
+    /// position below which copies are to be forgotten, by [`Partition::forget_entries`] or
+    /// [`Partition::forget_below`]. `None`: too many records wait.
+    ///
+    /// `after` is not durable before they are forgotten: a page that got a second chance between two steps,
+    /// when its record was on flash already, would live on.
     ///
     /// # Panics
     /// With slot placement.
@@ -65,6 +68,17 @@ impl Partition<'_> {
     ) -> Forget {
         let Place::Ring(ring) = &mut self.place else { panic!("slots are forgotten page by page") };
         ring.forget_entries(&mut self.contents, (first, last), below, after, entries)
+    }
+
+    /// Log placement: as [`Partition::forget_entries`], looking for each page of a part of the range, of at
+    /// most [`FORGET_PAGES_MAX`] pages. The parts may come in any order.
+    ///
+    /// # Panics
+    /// With slot placement.
+    pub fn forget_below(&mut self, (first, last): (PageId, PageId), below: Position, after: u64) -> Forget {
+        debug_assert!(last.0 - first.0 < FORGET_PAGES_MAX);
+        let Place::Ring(ring) = &mut self.place else { panic!("slots are forgotten page by page") };
+        ring.forget_below(&mut self.contents, (first, last), below, after)
     }
 
     /// Log placement: drops the copies in these entries of the directory that `is_dead` names. The driver has

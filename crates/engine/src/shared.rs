@@ -264,9 +264,9 @@ impl SharedFront {
         last: PageId,
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let made = self.front.forget_for((first, last), make_dead);
+        let made = self.front.forget_before((first, last), make_dead);
         self.service.notify_all();
-        made
+        made.map(drop)
     }
 
     /// What becomes of a page that the mode, or its format, does not let enter the flash now.
@@ -303,7 +303,7 @@ impl SharedFront {
     /// # Errors
     /// What failed: the tier's.
     pub fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        self.front.forget_range((first, last), 0)
+        self.front.forget_range((first, last))
     }
 
     /// As [`crate::FlashTier::define`].

@@ -111,6 +111,15 @@ impl LogModel {
         torn.map_or(self.rear, |(first, flushed)| first + flushed)
     }
 
+    /// Of how many of these pages there is a copy below `below`, and a dirty one. They are struck out.
+    fn strike_out_below(&mut self, pages: (PageId, PageId), below: u64) -> (u32, u32) {
+        let copies = self.copies(pages, below);
+        let found: BTreeSet<PageId> = copies.iter().map(|(_, page, _)| *page).collect();
+        let dirty: BTreeSet<_> = copies.iter().filter(|c| c.2).map(|(_, page, _)| *page).collect();
+        copies.iter().for_each(|(position, ..)| self.strike_out(*position));
+        (found.len() as u32, dirty.len() as u32)
+    }
+
     /// A copy that was in the index is forgotten: one that is staged only fills up its group now.
     fn strike_out(&mut self, position: u64) {
         let Version { page, published, .. } = self.versions[&position];
@@ -370,17 +379,12 @@ impl Model for LogModel {
             assert_eq!(*got, Forget::Full);
             return;
         }
-        let copies = self.copies(pages, self.rear);
-        let found: BTreeSet<PageId> = copies.iter().map(|(_, page, _)| *page).collect();
-        let dirty: BTreeSet<PageId> = copies.iter().filter(|c| c.2).map(|(_, page, _)| *page).collect();
-        let (found, dirty) = (found.len() as u32, dirty.len() as u32);
-        copies.iter().for_each(|(position, ..)| self.strike_out(*position));
+        let (found, dirty) = self.strike_out_below(pages, self.rear);
         let may_return = self.gone.values().any(|page| (pages.0..=pages.1).contains(page));
         if found > 0 || may_return {
             assert!(self.records.add(pages, self.rear, after));
         }
-        let in_dequeue = self.is_in_dequeue(pages);
-        assert_eq!(*got, Forget::Done { found, dirty, in_dequeue });
+        assert_eq!(*got, Forget::Done { found, dirty, in_dequeue: self.is_in_dequeue(pages) });
     }
 
     fn forget_begin(&mut self, pages: (PageId, PageId), after: u64, got: Option<Position>) {
@@ -400,6 +404,11 @@ impl Model for LogModel {
         let found = copies.len() as u32;
         let dirty = copies.iter().filter(|(_, _, dirty)| *dirty).count() as u32;
         copies.iter().for_each(|(position, ..)| self.strike_out(*position));
+        assert_eq!(*got, Forget::Done { found, dirty, in_dequeue: self.is_in_dequeue(pages) });
+    }
+
+    fn forget_below(&mut self, pages: (PageId, PageId), below: Position, got: &Forget) {
+        let (found, dirty) = self.strike_out_below(pages, below.0);
         assert_eq!(*got, Forget::Done { found, dirty, in_dequeue: self.is_in_dequeue(pages) });
     }
 

@@ -87,6 +87,9 @@ pub trait Model {
     ) {
         unreachable!("only log placement forgets in steps")
     }
+    fn forget_below(&mut self, _pages: (PageId, PageId), _below: Position, _got: &Forget) {
+        unreachable!("only log placement forgets in steps")
+    }
     /// Records of forgotten pages are written with the group that ends at a position; everything up to
     /// `durable` is durable.
     fn records(&mut self, _durable: u64, _group_end: u64, _got: &[Forgotten], _end: u64) {

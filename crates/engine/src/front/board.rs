@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// Counters of the order of pages.
 pub(crate) const ORDER_PLACES: usize = 4096;
-/// Writes past the flash that fronts in other processes may have under way.
-const CAUSES: usize = 16;
+/// Causes that may be under way at a time.
+const CAUSES: usize = 64;
 /// Damaged pages that the back can be told of at a time.
 const DAMAGES: usize = 16;
 
@@ -33,7 +33,7 @@ shared_struct! {
         /// See [`super::PageOrder`].
         pub(super) order: [AtomicU32; ORDER_PLACES],
         pub(super) writing: [AtomicU32; ORDER_PLACES],
-        pub causes: CauseNumbers,
+        pub causes: Causes,
         /// See [`Board::marks`].
         marks: [AtomicU64; 2],
         /// What fronts in other processes ask the back for.
@@ -45,12 +45,13 @@ shared_struct! {
     }
 
     /// What makes forgotten pages dead, by number (`tier::causes`).
-    #[derive(Default)]
-    pub(crate) struct CauseNumbers {
+    pub(crate) struct Causes {
         /// Numbers given out.
         last: AtomicU64,
-        /// Those of fronts in other processes that have not ended, or lower ones; 0: a free place.
+        /// Those that have not ended, or lower ones; 0: a free place.
         under_way: [AtomicU64; CAUSES],
+        /// This one and all before it have ended, and the disk was synced since.
+        durable: AtomicU64,
     }
 
     /// Something that the back does for whoever asks. Requests have numbers.
@@ -65,39 +66,60 @@ shared_struct! {
     }
 }
 
-/// A cause of a front in another process.
+/// A cause that is under way.
 pub(crate) struct Cause {
     pub number: u64,
     place: usize,
 }
 
-impl CauseNumbers {
-    /// The next number, for the back's own causes.
-    pub(crate) fn next(&self) -> u64 {
-        self.last.fetch_add(1, SeqCst) + 1
-    }
-
-    /// The last number, and the first of those that fronts in other processes have under way. Read in this
-    /// order: whoever takes a place later gets a later number.
-    pub(crate) fn last_and_first_under_way(&self) -> (u64, Option<u64>) {
-        let last = self.last.load(SeqCst);
-        let numbers = self.under_way.iter().map(|place| place.load(SeqCst));
-        (last, numbers.filter(|number| *number != 0).min())
-    }
-
-    /// A front's cause comes. `None`: too many are under way.
+impl Causes {
+    /// A cause comes. `None`: too many are under way.
     pub(crate) fn begins(&self) -> Option<Cause> {
         let at_least = self.last.load(SeqCst) + 1;
         let is_taken = |place: &AtomicU64| place.compare_exchange(0, at_least, SeqCst, SeqCst).is_ok();
         let place = self.under_way.iter().position(is_taken)?;
-        let number = self.next();
+        let number = self.last.fetch_add(1, SeqCst) + 1;
         self.under_way[place].store(number, SeqCst);
         Some(Cause { number, place })
     }
 
-    /// It is on disk.
+    /// It is on disk, though it may not be durable.
     pub(crate) fn ends(&self, cause: Cause) {
         self.under_way[cause.place].store(0, SeqCst);
+    }
+
+    /// This one and all before it have ended. The last number is read first: whoever takes a place later gets
+    /// a later number.
+    pub(crate) fn ended(&self) -> u64 {
+        let last = self.last.load(SeqCst);
+        let numbers = self.under_way.iter().map(|place| place.load(SeqCst));
+        let first = numbers.filter(|number| *number != 0).min();
+        first.map_or(last, |first| last.min(first - 1))
+    }
+
+    /// This one and all before it are durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(SeqCst)
+    }
+
+    /// The disk was synced since `ended` was read.
+    pub(crate) fn are_durable(&self, ended: u64) {
+        self.durable.fetch_max(ended, SeqCst);
+    }
+
+    /// Whether a sync of the disk would make more of them durable.
+    pub(crate) fn can_be_settled(&self) -> bool {
+        self.durable() < self.ended()
+    }
+}
+
+impl Default for Causes {
+    fn default() -> Self {
+        Self {
+            last: AtomicU64::new(0),
+            under_way: [const { AtomicU64::new(0) }; CAUSES],
+            durable: AtomicU64::new(0),
+        }
     }
 }
 
@@ -149,7 +171,7 @@ impl Default for Board {
             tallies: Tallies::default(),
             order: [const { AtomicU32::new(0) }; ORDER_PLACES],
             writing: [const { AtomicU32::new(0) }; ORDER_PLACES],
-            causes: CauseNumbers::default(),
+            causes: Causes::default(),
             marks: [const { AtomicU64::new(0) }; 2],
             flushes: Request::default(),
             checkpoints_asked: Request::default(),

@@ -5,6 +5,7 @@
 //! pages' places on disk again.
 
 use super::Front;
+use super::board::Cause;
 use super::objects::is_dead;
 use crate::TierError;
 use arrayvec::ArrayVec;
@@ -16,6 +17,39 @@ const ENTRIES_AT_ONCE: u32 = 512;
 
 /// Pages in the cache, and whether they are newer than disk.
 type Living = ArrayVec<(PageId, bool), { ENTRIES_AT_ONCE as usize }>;
+
+/// What the first step of forgetting has done.
+enum Begun {
+    /// All of it, but for an older version that may be on its way to disk.
+    Done { found: u64, in_dequeue: bool },
+    /// The record: copies below this position are to be forgotten.
+    Steps { below: Position },
+}
+
+/// What came of the first step.
+enum Step {
+    Begun(Cause, Begun),
+    NotRunning,
+    /// There is no room for another record.
+    Full,
+    ManyCauses,
+}
+
+/// Whether the range is to be looked for in the directory's entries, of which there are so many.
+fn is_long((first, last): (PageId, PageId), entries: u32) -> bool {
+    last.0 - first.0 >= entries.into()
+}
+
+/// The range, in parts of at most [`FORGET_PAGES_MAX`] pages.
+fn parts((first, last): (PageId, PageId)) -> impl Iterator<Item = (PageId, PageId)> {
+    let firsts = (first.0..=last.0).step_by(FORGET_PAGES_MAX as usize);
+    firsts.map(move |from| (PageId(from), PageId(last.0.min(from.saturating_add(FORGET_PAGES_MAX - 1)))))
+}
+
+/// The number of what made the pages dead, for the core.
+fn after(cause: &Cause) -> u64 {
+    if mutant!("forgotten-before-its-write-is-durable") { 0 } else { cause.number }
+}
 
 /// Whether `page` is newer than disk; `None`: it is not in the cache.
 fn living(
@@ -34,30 +68,26 @@ fn living(
 }
 
 impl Front {
-    /// Forgets the pages from `first` to `last`, which were dead after the disk write with number `after` (0:
-    /// are dead now). Returns how many copies were in the cache. A long range costs by the pages of the
-    /// cache, a short one by its own.
-    pub(crate) fn forget_range(&self, (first, last): (PageId, PageId), after: u64) -> Result<u64, TierError> {
+    /// Forgets the pages from `first` to `last`, which are dead. Returns how many copies were in the cache. A
+    /// long range costs by the pages of the cache, a short one by its own.
+    pub(crate) fn forget_range(&self, pages: (PageId, PageId)) -> Result<u64, TierError> {
+        let (first, last) = pages;
         if last < first {
             return Ok(0);
         }
         let entries = self.with(|partition| partition.entries())?;
-        if last.0 - first.0 >= entries.into() {
+        if is_long(pages, entries) {
             return match self.is_log() {
-                true => self.forget_long((first, last), after, entries),
-                false => self.forget_cached((first, last), entries),
+                // Its record is not to be on flash before all steps are done.
+                true => self.forget_before(pages, || Ok::<(), TierError>(())),
+                false => self.forget_cached(pages, entries),
             };
         }
         let mut found = 0;
-        let mut from = first.0;
-        loop {
-            let to = last.0.min(from + (FORGET_PAGES_MAX - 1));
-            found += self.forget_some((PageId(from), PageId(to)), after)?;
-            if to == last.0 {
-                return Ok(found);
-            }
-            from = to + 1;
+        for part in parts(pages) {
+            found += self.forget_some(part)?;
         }
+        Ok(found)
     }
 
     /// Forgets those of the pages from `first` to `last` that are in the cache and not dirty. What may be
@@ -86,46 +116,26 @@ impl Front {
     /// copies are forgotten in memory first, so that no destage of one follows that write. No record of it is
     /// written to flash, and no slot released, before `make_dead` has returned. If that fails, or the process
     /// dies meanwhile, what was forgotten may be the newest version there is. The next open finds it: the
-    /// caller ends the cache, and the memory that processes share is given up here.
-    pub(crate) fn forget_for<E: From<TierError>>(
+    /// caller ends the cache, and the memory that processes share is given up. Returns how many copies were
+    /// in the cache. Only with log placement.
+    pub(crate) fn forget_before<E: From<TierError>>(
         &self,
         pages: (PageId, PageId),
         make_dead: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), E> {
-        if !self.check_running()? {
-            return make_dead();
-        }
-        let hold = || self.seat.iter().for_each(super::Seat::holds_cause);
-        let cause = loop {
-            let seen = self.progress.epoch();
-            hold();
-            match self.board.causes.begins() {
-                Some(cause) => break cause,
-                None => {
-                    self.seat.iter().for_each(super::Seat::holds_nothing);
-                    self.await_progress(seen)?;
-                    self.check_running()?;
-                }
-            }
+    ) -> Result<u64, E> {
+        let Some((cause, begun)) = self.begin_to_forget(pages)? else {
+            return make_dead().map(|()| 0);
         };
-        let is_named = cause.number > 0 && !mutant!("forgotten-before-its-write-is-durable");
-        let after = if is_named { cause.number } else { 0 };
-        let forgotten = loop {
-            match self.forget_range(pages, after) {
-                // It is forgotten in memory: there is no way back.
-                Err(TierError::Interrupted) => {}
-                forgotten => break forgotten,
-            }
-        };
+        let forgotten = self.forget_begun(pages, &cause, begun);
         #[cfg(feature = "hooks")]
         crate::hooks::pass("around");
-        let made = forgotten.map_err(E::from).and_then(|_| make_dead());
+        let made = forgotten.map_err(E::from).and_then(|found| make_dead().map(|()| found));
         // If the cache has ended meanwhile, the next open may have found the copies by now.
-        let made = made.and_then(|()| Ok(self.check_running().map(drop)?));
+        let made = made.and_then(|found| Ok(self.check_running().map(|_| found)?));
         match made {
-            Ok(()) => {
+            Ok(_) => {
                 self.board.causes.ends(cause);
-                self.seat.iter().for_each(super::Seat::holds_nothing);
+                self.holds_no_cause();
                 self.job_is_done();
             }
             Err(_) if self.seat.is_none() => {}
@@ -139,11 +149,151 @@ impl Front {
         made
     }
 
-    /// Forgets at most [`FORGET_PAGES_MAX`] pages.
-    fn forget_some(&self, (first, last): (PageId, PageId), after: u64) -> Result<u64, TierError> {
+    /// The first step, which makes the record, under a cause. `None`: the cache does not run.
+    ///
+    /// The cause begins in this step, if there is room for the record: who has a cause needs no more room,
+    /// so each ends. Had it begun before, it could wait for room that only records of later causes take,
+    /// which wait for it.
+    fn begin_to_forget(&self, pages: (PageId, PageId)) -> Result<Option<(Cause, Begun)>, TierError> {
+        let mut early = None;
+        loop {
+            let seen = self.progress.epoch();
+            if !self.check_running()? {
+                return Ok(None);
+            }
+            if mutant!("cause-begins-before-its-record") {
+                early = early.or_else(|| self.board.causes.begins());
+            }
+            self.seat.iter().for_each(super::Seat::holds_cause);
+            let step = self.with(|partition| {
+                if !self.state.is_running() {
+                    return Step::NotRunning;
+                }
+                if partition.records_are_full() {
+                    return Step::Full;
+                }
+                let cause = early.take().or_else(|| self.board.causes.begins());
+                let Some(cause) = cause else { return Step::ManyCauses };
+                let begun = self.begin_under(partition, pages, after(&cause));
+                Step::Begun(cause, begun)
+            })?;
+            if let Step::Begun(cause, begun) = step {
+                return Ok(Some((cause, begun)));
+            }
+            self.holds_no_cause();
+            match step {
+                Step::NotRunning => continue,
+                Step::Full => self.write_records()?,
+                Step::ManyCauses | Step::Begun(..) => {}
+            }
+            self.await_progress(seen)?;
+        }
+    }
+
+    fn begin_under(&self, partition: &mut Partition<'_>, pages: (PageId, PageId), after: u64) -> Begun {
+        let (first, last) = pages;
+        if last < first {
+            return Begun::Done { found: 0, in_dequeue: false };
+        }
+        if last.0 - first.0 < FORGET_PAGES_MAX {
+            (first.0..=last.0).for_each(|page| self.order.changes(PageId(page)));
+            let Forget::Done { found, in_dequeue, .. } = partition.forget(first, last, after) else {
+                unreachable!("there is room for a record")
+            };
+            return Begun::Done { found: found.into(), in_dequeue };
+        }
+        self.order.all_change();
+        let below = partition.forget_begin(first, last, after).expect("there is room for a record");
+        Begun::Steps { below }
+    }
+
+    /// The steps after the first one. The pages are recorded: there is no way back.
+    fn forget_begun(&self, pages: (PageId, PageId), cause: &Cause, begun: Begun) -> Result<u64, TierError> {
+        let found = match begun {
+            Begun::Done { found, in_dequeue } => {
+                if found > 0 {
+                    // Slots and frames may have become free.
+                    self.job_is_done();
+                }
+                if !in_dequeue {
+                    return Ok(found);
+                }
+                found
+            }
+            Begun::Steps { below } => self.forget_steps(pages, below, after(cause))?,
+        };
+        loop {
+            match self.wait_for_dequeues(pages.0, pages.1) {
+                Err(TierError::Interrupted) => {}
+                waited => return waited.map(|()| found),
+            }
+        }
+    }
+
+    /// Forgets the copies below `below` in steps: all entries of the directory, or each page.
+    fn forget_steps(&self, pages: (PageId, PageId), below: Position, after: u64) -> Result<u64, TierError> {
+        let entries = self.with(|partition| partition.entries())?;
+        let mut copies = 0;
+        let mut step = |forget: &mut dyn FnMut(&mut Partition<'_>) -> Forget| loop {
+            if !self.check_running()? {
+                return Ok::<(), TierError>(());
+            }
+            // See `Front::forget_when_possible`.
+            match self.with(|partition| self.state.is_running().then(|| forget(partition)))? {
+                None => {}
+                Some(Forget::Full) => unreachable!("the record was made"),
+                Some(Forget::Done { found, .. }) => {
+                    copies += u64::from(found);
+                    return Ok(());
+                }
+            }
+        };
+        if is_long(pages, entries) {
+            for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
+                let some = from..entries.min(from + ENTRIES_AT_ONCE);
+                step(&mut |partition| partition.forget_entries(pages, below, after, some.clone()))?;
+            }
+        } else {
+            for part in parts(pages) {
+                step(&mut |partition| partition.forget_below(part, below, after))?;
+            }
+        }
+        if copies > 0 {
+            self.job_is_done();
+        }
+        Ok(copies)
+    }
+
+    fn holds_no_cause(&self) {
+        self.seat.iter().for_each(super::Seat::holds_nothing);
+    }
+
+    /// There is no room for another record: those that may be written are. What the others need is the
+    /// background's to make durable.
+    fn write_records(&self) -> Result<(), TierError> {
+        let has_one_summary = self.layout.summary_copies() == 1;
+        let durable = self.board.causes.durable();
+        self.with(|partition| {
+            let may_be = partition.oldest_record_awaits().is_some_and(|after| after <= durable);
+            if !may_be && !mutant!("records-written-in-vain") {
+                return;
+            }
+            partition.flush();
+            if has_one_summary {
+                // Its records count when the group is complete.
+                partition.close_group();
+            }
+        })?;
+        self.writes.notify_one();
+        self.background.notify_one();
+        Ok(())
+    }
+
+    /// Forgets at most [`FORGET_PAGES_MAX`] pages, which are dead.
+    fn forget_some(&self, (first, last): (PageId, PageId)) -> Result<u64, TierError> {
         self.forget_when_possible(|partition| {
             (first.0..=last.0).for_each(|page| self.order.changes(PageId(page)));
-            partition.forget(first, last, after)
+            partition.forget(first, last, 0)
         })
     }
 
@@ -178,49 +328,11 @@ impl Front {
                         return Ok(copies);
                     }
                 }
-                // Records wait to be written.
-                Some(Forget::Full) => {
-                    let has_one_summary = self.layout.summary_copies() == 1;
-                    self.with(|partition| {
-                        partition.flush();
-                        if has_one_summary {
-                            // Its records count when the group is complete.
-                            partition.close_group();
-                        }
-                    })?;
-                    self.writes.notify_one();
-                }
+                Some(Forget::Full) => self.write_records()?,
             }
             self.background.notify_one();
             self.await_progress(seen)?;
         }
-    }
-
-    /// Log placement: one record for the whole range, then all entries of the directory.
-    fn forget_long(
-        &self,
-        (first, last): (PageId, PageId),
-        after: u64,
-        entries: u32,
-    ) -> Result<u64, TierError> {
-        let mut below: Option<Position> = None;
-        self.forget_when_possible(|partition| {
-            self.order.all_change();
-            below = partition.forget_begin(first, last, after);
-            match below {
-                Some(_) => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
-                None => Forget::Full,
-            }
-        })?;
-        let Some(below) = below else { return Ok(0) };
-        let mut found = 0;
-        for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
-            let some = from..entries.min(from + ENTRIES_AT_ONCE);
-            found += self.forget_when_possible(|partition| {
-                partition.forget_entries((first, last), below, after, some.clone())
-            })?;
-        }
-        Ok(found)
     }
 
     /// See [`crate::FlashTier::cached_among`].
@@ -281,7 +393,7 @@ impl Front {
             let some = from..entries.min(from + ENTRIES_AT_ONCE);
             self.with(|partition| pages.extend(partition.pages_in(some, (first, last))))?;
             for page in pages.drain(..) {
-                found += self.forget_some((page, page), 0)?;
+                found += self.forget_some((page, page))?;
             }
         }
         Ok(found)

@@ -48,7 +48,7 @@ mod segment;
 mod staging;
 
 pub(crate) use bell::{Bell, Seen};
-pub(crate) use board::{Answer, BoardRef, CauseNumbers, Request};
+pub(crate) use board::{Answer, BoardRef, Request};
 pub(crate) use fetch::Found;
 pub(crate) use fetch_run::Run;
 pub(crate) use listed::Listed;

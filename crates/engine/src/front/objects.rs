@@ -125,12 +125,12 @@ impl Front {
         })?;
         match outcome {
             CutOutcome::Kept | CutOutcome::Implied => self.wait_for_dequeues(pages.0, pages.1),
-            CutOutcome::TooMany => self.forget_range(pages, 0).map(drop),
+            CutOutcome::TooMany => self.forget_range(pages).map(drop),
         }
     }
 
     /// Waits until no version of these pages is on its way to disk.
-    fn wait_for_dequeues(&self, first: PageId, last: PageId) -> Result<(), TierError> {
+    pub(super) fn wait_for_dequeues(&self, first: PageId, last: PageId) -> Result<(), TierError> {
         loop {
             let seen = self.progress.epoch();
             if !self.check_running()? || !self.with(|partition| partition.is_in_dequeue(first, last))? {

@@ -1,7 +1,6 @@
 //! The back: everything that writes. Its tasks share it, and with them the front, in which they meet the
 //! users' tasks.
 
-use super::causes::Causes;
 use super::degrade::Degradable;
 use super::destaged::Destaged;
 use super::flash::Flash;
@@ -33,7 +32,6 @@ pub(crate) struct Back {
     pub destaged: Destaged,
     /// Pages written to disk, for the buffer pool's log: destaged from slots, or kept out.
     pub notes: DurableNotes,
-    pub causes: Causes,
     /// Of a cache with a table of objects.
     pub objects: Option<ObjectLog>,
     /// Of a cache of raw pages: nobody above orders their writes, or settles what a crash leaves of them.

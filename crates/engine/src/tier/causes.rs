@@ -7,56 +7,7 @@
 
 use super::back::Back;
 use crate::TierError;
-use crate::front::CauseNumbers;
 use entresol_core::mutant;
-use entresol_runtime::sync::{Rank, TinyMutex};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-
-/// See the module's header.
-pub(crate) struct Causes {
-    /// The back's own.
-    under_way: TinyMutex<Vec<u64>>,
-    durable: AtomicU64,
-}
-
-impl Default for Causes {
-    fn default() -> Self {
-        Self { under_way: TinyMutex::new(Rank::Causes, Vec::new()), durable: AtomicU64::new(0) }
-    }
-}
-
-impl Causes {
-    /// A cause comes. It stays under way until [`Causes::ends`].
-    pub(super) fn begins(&self, numbers: &CauseNumbers) -> u64 {
-        let mut under_way = self.under_way.lock();
-        let number = numbers.next();
-        under_way.push(number);
-        number
-    }
-
-    /// It is on disk, though not durable yet.
-    pub(super) fn ends(&self, number: u64) {
-        self.under_way.lock().retain(|other| *other != number);
-    }
-
-    /// This one and all before it have ended.
-    fn ended(&self, numbers: &CauseNumbers) -> u64 {
-        let under_way = self.under_way.lock();
-        let (last, elsewhere) = numbers.last_and_first_under_way();
-        let first = under_way.iter().copied().chain(elsewhere).min();
-        first.map_or(last, |first| last.min(first - 1))
-    }
-
-    /// This one and all before it are durable.
-    pub(super) fn durable(&self) -> u64 {
-        self.durable.load(SeqCst)
-    }
-
-    /// Whether a sync of the disk would make more of them durable.
-    pub(super) fn can_be_settled(&self, numbers: &CauseNumbers) -> bool {
-        self.durable() < self.ended(numbers)
-    }
-}
 
 impl Back {
     /// Makes durable what made forgotten dirty pages dead, as far as it has ended, so that slots can be
@@ -64,7 +15,7 @@ impl Back {
     pub(super) fn settle_dead(&self) -> Result<(), TierError> {
         let Some(after) = self.front.with(|partition| partition.awaits_dead())? else { return Ok(()) };
         self.settle(after)?;
-        let durable = self.causes.durable();
+        let durable = self.front.board.causes.durable();
         self.front.with(|partition| partition.dead_is_durable(durable))?;
         if !mutant!("settled-is-not-told") {
             self.front.job_is_done();
@@ -80,15 +31,16 @@ impl Back {
             return Ok(true);
         };
         self.settle(after)?;
-        Ok(after <= self.causes.durable())
+        Ok(after <= self.front.board.causes.durable())
     }
 
     /// Makes numbers up to `after` durable, as far as they have ended.
     pub(super) fn settle(&self, after: u64) -> Result<(), TierError> {
-        let ended = self.causes.ended(&self.front.board.causes);
-        if self.causes.durable() < after.min(ended) {
+        let causes = &self.front.board.causes;
+        let ended = causes.ended();
+        if causes.durable() < after.min(ended) {
             self.disk.sync()?;
-            self.causes.durable.fetch_max(ended, SeqCst);
+            causes.are_durable(ended);
         }
         Ok(())
     }
@@ -100,8 +52,8 @@ impl Back {
             let of_oldest = partition.oldest_record_awaits().filter(|_| partition.records_are_full());
             (partition.awaits_dead(), of_oldest)
         })?;
-        let can_be_settled = self.causes.can_be_settled(&self.front.board.causes);
-        let durable = self.causes.durable();
+        let can_be_settled = self.front.board.causes.can_be_settled();
+        let durable = self.front.board.causes.durable();
         if awaited.is_some_and(|after| after <= durable || can_be_settled) {
             self.settle_dead()?;
             return Ok(true);

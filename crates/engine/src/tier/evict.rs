@@ -58,28 +58,18 @@ impl Back {
     /// no destage of one of them follows the write to disk. They are dead, and may be forgotten on flash,
     /// when that write is durable.
     fn write_around_log(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
-        let cause = self.causes.begins(&self.front.board.causes);
         if write && mutant!("destage-after-write-around") {
             self.write_to_disk(victim.page, data)?;
         }
-        let forgotten = self.front.forget_range((victim.page, victim.page), cause);
-        let written = match write && !mutant!("destage-after-write-around") {
-            true => forgotten.and_then(|_| self.write_to_disk(victim.page, data)),
-            false => forgotten.map(drop),
+        let make_dead = || match write && !mutant!("destage-after-write-around") {
+            true => self.write_to_disk(victim.page, data),
+            false => Ok(()),
         };
-        match written {
-            Ok(()) => {
-                self.causes.ends(cause);
-                self.front.tallies().bypassed.add(write.into());
-                self.front.job_is_done();
-                Ok(Evicted { dirty: false })
-            }
-            Err(error) => {
-                // What was forgotten may be the newest version there is: a restart finds it.
-                self.fail(error.clone());
-                Err(error)
-            }
-        }
+        let written = self.front.forget_before((victim.page, victim.page), make_dead);
+        // If it failed, what was forgotten may be the newest version there is: a restart finds it.
+        written.inspect_err(|error| self.fail(error.clone()))?;
+        self.front.tallies().bypassed.add(write.into());
+        Ok(Evicted { dirty: false })
     }
 
     /// The page does not enter the flash, and is written to disk if `write` says so.
@@ -129,7 +119,7 @@ impl Back {
             }
             pages.into_iter().try_for_each(|page| self.forget(page))?;
         }
-        let found = self.front.forget_range((first, last), 0)?;
+        let found = self.front.forget_range((first, last))?;
         self.disk.forget_missing((first, last), || Ok::<(), TierError>(()))?;
         Ok(found)
     }
@@ -149,7 +139,7 @@ impl Back {
             .into());
         }
         let make_dead = || self.disk.forget_missing((first, last), make_dead);
-        self.front.forget_for((first, last), make_dead).inspect_err(|_| {
+        self.front.forget_before((first, last), make_dead).map(drop).inspect_err(|_| {
             let why =
                 "what was to make forgotten pages dead has failed; open the cache again, which finds them";
             self.fail(TierError::Refused(why.to_owned()));

@@ -28,7 +28,7 @@ impl Back {
         if let Some((unsaved, dying)) = first {
             let flash_failed = matches!(error, TierError::Device { role: "flash", .. });
             // A forgotten page may be the newest version of it until what makes it dead is durable.
-            let is_settled = |after| self.settle(after).is_ok() && after <= self.causes.durable();
+            let is_settled = |after| self.settle(after).is_ok() && after <= self.front.board.causes.durable();
             let is_dead = dying.is_none_or(is_settled);
             let nothing_lost = unsaved.pages == 0 && is_dead || mutant!("switched-off-while-dirty");
             match () {

@@ -2,7 +2,6 @@
 
 use super::FlashTier;
 use super::back::Back;
-use super::causes::Causes;
 use super::degrade::Degradable;
 use super::destaged::Destaged;
 use super::flash::Flash;
@@ -140,7 +139,6 @@ pub(crate) fn assemble(
         superblocks: Superblocks::new(superblock),
         destaged: Destaged::default(),
         notes: DurableNotes::default(),
-        causes: Causes::default(),
         objects,
         degradable: can_degrade.then(Degradable::default),
         thrift: Thrift::new(write_budget.begin()),

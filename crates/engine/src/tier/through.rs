@@ -123,7 +123,7 @@ impl Back {
             // Nobody knows what the disk has: what it gives is what counts. That holds for pages, too, that
             // entered before the write of another one failed.
             for (page, _) in &taken {
-                self.front.forget_range((*page, *page), 0)?;
+                self.front.forget_range((*page, *page))?;
             }
             self.flush_flash()?;
             Err(error)
@@ -197,7 +197,7 @@ impl Back {
     fn write_through_slots(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
         let writing = Writing::begin(&self.front, pages)?;
         for (page, _) in pages {
-            self.front.forget_range((*page, *page), 0)?;
+            self.front.forget_range((*page, *page))?;
         }
         self.write_run_to_disk(pages)?;
         drop(writing);

@@ -286,7 +286,7 @@ impl Back {
     /// Fills in the summaries of the group that is in the buffer of the part's frame.
     fn compose_summary(&self, part: &Part) -> Result<Composed, Gone> {
         let number = self.front.group_number(part.first);
-        let durable_causes = self.causes.durable();
+        let durable_causes = self.front.board.causes.durable();
         // A group with one summary has it overwritten when it is complete, and a power failure may take it
         // then: until the group is complete, no record in it counts.
         let names_records = part.completes || self.flash.layout.summary_copies() > 1;

@@ -101,7 +101,6 @@ ranks! {
     CachePartition: Blocks, Bare, "cache partition", "The region of the flash tier's directory and policy.";
     Shadows: Blocks, Bare, "shadows", "The region of the shadows of a flash tier.";
     WritesThrough: Blocks, One, "writes through", "Which pages are being written through to disk.";
-    Causes: Blocks, One, "causes", "Writes to disk that make forgotten pages dead.";
     StagingFrames: Blocks, One, "staging frames", "Which page is in which buffer of the disk layer.";
     DurableNotes: Blocks, One, "durable notes", "Pages written, of which the buffer pool is not told yet.";
     ForgottenRecords: Blocks, One, "forgotten records", "Records of forgotten pages, for the next directory segments.";

@@ -227,9 +227,10 @@ pub const IN_THE_FRONTS: &[&str] = &[
 
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
 /// mutants --test shared_lsns --test kept_out --test forget_for --test objects --test second_chances --test
-/// copies_that_differ`.
+/// copies_that_differ --test causes`.
 pub const IN_THE_ENGINE: &[&str] = &[
     "bypass-before-the-cut-is-durable",
+    "cause-begins-before-its-record",
     "clean-page-before-its-disk-write",
     "contradicted-lsn-believed",
     "damaged-directory-left",
@@ -243,6 +244,7 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "object-log-goes-on-after-a-failure",
     "objects-in-one-copy",
     "record-left-in-one-copy",
+    "records-written-in-vain",
     "second-summary-not-synced",
     "settled-is-not-told",
     "summaries-left-different",

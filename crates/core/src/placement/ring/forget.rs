@@ -78,13 +78,7 @@ impl Ring<'_> {
         if self.records_are_full() {
             return Forget::Full;
         }
-        let below = contents.staging.window.rear;
-        let (mut found, mut dirty) = (0, 0);
-        for page in (first.0..=last.0).map(PageId) {
-            let (copies, is_dirty) = self.forget_page(contents, page, below);
-            found += u32::from(copies);
-            dirty += u32::from(is_dirty);
-        }
+        let (found, dirty) = self.forget_each(contents, (first, last), contents.staging.window.rear, after);
         if found > 0
             || self.may_return(contents, first, last) && !crate::mutant!("dequeued-page-not-recorded")
         {
@@ -92,11 +86,42 @@ impl Ring<'_> {
             contents.decisions.note(last.0);
             self.record(contents, (first, last), after).expect("there is room for a record");
         }
+        let in_dequeue = self.is_on_its_way(contents, first, last);
+        Forget::Done { found, dirty, in_dequeue }
+    }
+
+    /// Forgets the copies below `below` of the pages from `first` to `last`, one by one. The record was made
+    /// before.
+    pub(crate) fn forget_below(
+        &mut self,
+        contents: &mut Contents<'_>,
+        (first, last): (PageId, PageId),
+        below: Position,
+        after: u64,
+    ) -> Forget {
+        let (found, dirty) = self.forget_each(contents, (first, last), below.0, after);
+        let in_dequeue = self.is_on_its_way(contents, first, last);
+        Forget::Done { found, dirty, in_dequeue }
+    }
+
+    /// Of how many of these pages there was a copy, and a dirty one.
+    fn forget_each(
+        &mut self,
+        contents: &mut Contents<'_>,
+        (first, last): (PageId, PageId),
+        below: u64,
+        after: u64,
+    ) -> (u32, u32) {
+        let (mut found, mut dirty) = (0, 0);
+        for page in (first.0..=last.0).map(PageId) {
+            let (copies, is_dirty) = self.forget_page(contents, page, below);
+            found += u32::from(copies);
+            dirty += u32::from(is_dirty);
+        }
         if dirty > 0 {
             self.head.dead_after = self.head.dead_after.max(after);
         }
-        let in_dequeue = self.is_on_its_way(contents, first, last);
-        Forget::Done { found, dirty, in_dequeue }
+        (found, dirty)
     }
 
     /// Forgets the copies below `below` of the pages from `first` to `last` that are in `entries`. The record

@@ -13,8 +13,8 @@ use std::ops::RangeInclusive;
 
 /// How far a death has come.
 enum Stage {
-    /// The entries of the directory from `next` on were not searched yet.
-    Entries { below: Position, next: u32 },
+    /// The entries of the directory, or the pages, from `next` on were not searched yet.
+    Steps { below: Position, next: u32, by_page: bool },
     /// The write to disk waits for the dequeues of the groups at these positions.
     Waits(Vec<u64>),
     /// On disk, and durable there when its number is.
@@ -177,7 +177,11 @@ impl World {
             None => self.dead.full += 1,
             Some(below) => {
                 self.dead.long += 1;
-                self.begin_death(first..=last, Stage::Entries { below, next: 0 });
+                let by_page = last.is_multiple_of(2);
+                self.begin_death(
+                    first..=last,
+                    Stage::Steps { below, next: if by_page { first } else { 0 }, by_page },
+                );
             }
         }
     }
@@ -204,7 +208,7 @@ impl World {
 
     /// A dirty page of a long range is forgotten instead of its second chance.
     pub(super) fn dies_before_its_turn(&mut self, page: u32) {
-        let deaths = self.dead.deaths.iter().filter(|death| matches!(death.stage, Stage::Entries { .. }));
+        let deaths = self.dead.deaths.iter().filter(|death| matches!(death.stage, Stage::Steps { .. }));
         let after = deaths.filter(|death| death.pages.contains(&page)).map(|death| death.after).max();
         self.dead.dirty = self.dead.dirty.max(after.expect("a range that is being forgotten"));
     }
@@ -231,18 +235,28 @@ impl World {
         let death = &mut self.dead.deaths[at];
         let (ids, after) = (death.ids(), death.after);
         match &mut death.stage {
-            Stage::Entries { below, next } => {
-                let (below, from) = (*below, *next);
-                let all = partition!(self).entries();
-                let end = (from + entries.max(1)).min(all);
-                let got = partition!(self).forget_entries(ids, below, after, from..end);
-                self.model.forget_entries(ids, below, from..end, &got);
+            &mut Stage::Steps { below, next: from, by_page } => {
+                let (all, most) = match by_page {
+                    true => (death.pages.end() + 1, FORGET_PAGES_MAX as u32),
+                    false => (partition!(self).entries(), u32::MAX),
+                };
+                let end = (from + entries.clamp(1, most)).min(all);
+                let got = if by_page {
+                    let part = (id(from), id(end - 1));
+                    let got = partition!(self).forget_below(part, below, after);
+                    self.model.forget_below(part, below, &got);
+                    got
+                } else {
+                    let got = partition!(self).forget_entries(ids, below, after, from..end);
+                    self.model.forget_entries(ids, below, from..end, &got);
+                    got
+                };
                 self.count(&got, after);
-                let Forget::Done { in_dequeue, .. } = got else { panic!("{got:?}") };
+                let in_dequeue = partition!(self).is_in_dequeue(ids.0, ids.1);
                 self.dead.waits += u64::from(end == all && in_dequeue);
                 self.dead.deaths[at].stage = match end == all {
                     true => Stage::Waits(if in_dequeue { open } else { Vec::new() }),
-                    false => Stage::Entries { below, next: end },
+                    false => Stage::Steps { below, next: end, by_page },
                 };
                 true
             }
