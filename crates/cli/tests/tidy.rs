@@ -90,6 +90,7 @@ const STEPS: &[&str] = &[
     "settled-is-not-told",
     "slot-counter-not-grown",
     "slots-forgotten-before-frames",
+    "slots-walked-before-frames",
     "stale-flash-believed",
     "superblock-not-synced",
     "switched-off-without-unbinding",

@@ -7,7 +7,7 @@
 
 use crate::job::{FORGET_PAGES_MAX, Forget, ForgottenPages, Ticket};
 use crate::partition::{Partition, Place};
-use crate::slot::{DIRTY, VALID};
+use crate::slot::DIRTY;
 use crate::{PageId, Position};
 use std::ops::Range;
 
@@ -170,22 +170,6 @@ impl Partition<'_> {
             Place::Ring(ring) => ring.head.forgotten_first,
             Place::Slots(_) => 0,
         }
-    }
-
-    /// The pages from `first` to `last` that are in these entries of the directory. A page may be named more
-    /// than once.
-    pub fn pages_in(
-        &self,
-        entries: Range<u32>,
-        (first, last): (PageId, PageId),
-    ) -> impl Iterator<Item = PageId> + '_ {
-        let directory = &self.contents.pages.directory;
-        let is_used = move |at: &u32| match directory.frame_of(*at) {
-            Some(frame) => self.contents.staging.frame(frame).holds_page(),
-            None => directory.entry(*at).has(VALID),
-        };
-        let pages = entries.filter(is_used).map(move |at| directory.entry(at).page());
-        pages.filter(move |page| (first..=last).contains(page))
     }
 
     /// Log placement: the records before number `end` are durable.

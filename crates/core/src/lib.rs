@@ -40,6 +40,7 @@ mod staging;
 mod switch;
 mod system;
 mod violation;
+mod walk;
 mod weigh;
 
 pub use cache::{BlockKind, Cache};
@@ -69,3 +70,4 @@ pub use sizes::{GROUP_PAGES_MAX, STAGING_GROUPS_MAX};
 pub use switch::{Advice, LOOKS, Switcher};
 pub use system::System;
 pub use violation::Violation;
+pub use walk::Walk;

@@ -4,9 +4,10 @@ mod harness;
 
 use entresol_core::{
     Admission, Config, DequeuePages, Fate, Forget, FrameId, Job, Lookup, Lsn, PageId, Partition, PolicyKind,
-    Position, Ticket, WritePages, region_bytes,
+    Position, Ticket, Walk, WritePages, region_bytes,
 };
 use harness::small;
+use std::collections::BTreeSet;
 use zerocopy::IntoBytes;
 
 /// The number of what makes pages dead.
@@ -144,6 +145,47 @@ fn a_page_published_between_the_steps_is_forgotten() {
         (found, partition.peek(page(1)), partition.peek(page(2))),
         (2, Lookup::Absent, Lookup::Absent)
     );
+}
+
+/// Pages move while a walk goes on: from frames to slots, and back with second chances.
+#[test]
+fn a_walk_meets_pages_that_move() {
+    let step = |partition: &Partition<'_>, walk: &mut Walk, places: u32, met: &mut BTreeSet<PageId>| {
+        partition.walk(walk, places, |page| _ = met.insert(page))
+    };
+    for policy in [PolicyKind::FaceGsc, PolicyKind::Reuse, PolicyKind::Lc, PolicyKind::ReuseSlots] {
+        let config = small(policy, 4, 4, 0);
+        let mut region = region(&config);
+        let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+        (0..4).for_each(|number| stage(&mut partition, number));
+        for places in 1..config.slots {
+            let (mut walk, mut met) = (Walk::default(), BTreeSet::new());
+            step(&partition, &mut walk, places, &mut met);
+            if places == 3 {
+                write_all(&mut partition);
+            }
+            while step(&partition, &mut walk, places, &mut met) {}
+            assert_eq!(met, (0..4).map(page).collect(), "{policy:?}, {places} at a time");
+        }
+    }
+    let config = small(PolicyKind::FaceGsc, 4, 4, 0);
+    let mut region = region(&config);
+    let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+    let pages = fill(&mut partition, &config);
+    let (mut walk, mut met) = (Walk::default(), BTreeSet::new());
+    step(&partition, &mut walk, 1, &mut met);
+    let (ticket, dequeued) = next_dequeue(&mut partition);
+    for returns in dequeued.iter().filter(|page| page.fate == Fate::SecondChance) {
+        let Admission::Stage { frame, .. } = partition.restage(ticket, returns, Lsn(1)) else {
+            panic!("there is room")
+        };
+        partition.staged(frame);
+    }
+    let stay: BTreeSet<_> =
+        (0..pages).map(page).filter(|page| partition.peek(*page) != Lookup::Absent).collect();
+    while step(&partition, &mut walk, 1, &mut met) {}
+    assert!(met.is_superset(&stay), "{stay:?} were there throughout, and {met:?} were met");
+    assert!(partition.window().1.0 > pages.into(), "none got a second chance");
 }
 
 /// A second chance would give a page of a long range a position that is not below the record's.

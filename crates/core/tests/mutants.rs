@@ -4,12 +4,13 @@
 
 mod harness;
 
+use entresol_core::PolicyKind;
 use harness::world::Mode;
 use std::process::Command;
 
 const MUTANT: &str = "ENTRESOL_CORE_MUTANT";
 
-const NOTICED: [&str; 20] = [
+const NOTICED: [&str; 21] = [
     "bypass-before-forgetting-is-durable",
     "bypass-despite-older-copy",
     "ghost-taken-for-a-page",
@@ -19,6 +20,7 @@ const NOTICED: [&str; 20] = [
     "record-before-its-copies",
     "dequeued-page-not-recorded",
     "slots-forgotten-before-frames",
+    "slots-walked-before-frames",
     "second-chance-outruns-record",
     "second-chances-out-of-turn",
     "group-not-held-back",
@@ -38,7 +40,7 @@ fn runs_with_a_mutant() {
     let Ok(mutant) = std::env::var(MUTANT) else { return };
     assert!(mutant.is_empty() || entresol_core::mutant::choose(&mutant), "one mutant");
     for seed in 0..if mutant.is_empty() { 4 } else { 100 } {
-        for policy in harness::crash::survivors() {
+        for policy in harness::crash::survivors().chain([PolicyKind::Lc]) {
             harness::run_with_forgets_and_flushes(policy, Mode::Back, seed);
         }
         harness::run_that_keeps_out(seed, 4000);

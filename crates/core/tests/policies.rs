@@ -39,7 +39,7 @@ fn seeded_with_forgets_and_flushes(
 fn log_with_forgets_and_flushes(policy: PolicyKind) {
     let worlds = seeded_with_forgets_and_flushes(policy, Mode::Back, 0..100);
     let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
-    let found: [(&str, u64, u64); 9] = [
+    let found: [(&str, u64, u64); 11] = [
         ("crashes", sum(|w| w.crashes), 50),
         ("destages", sum(|w| w.destages), 1000),
         ("pages found", sum(|w| w.dead.found), 5000),
@@ -49,6 +49,8 @@ fn log_with_forgets_and_flushes(policy: PolicyKind) {
         ("pages promised", sum(|w| w.dead.promised), 5000),
         ("requests with too many records", sum(|w| w.dead.full), 20),
         ("flushes", sum(|w| w.flushes), 500),
+        ("walks", sum(|w| w.walking.ended), 1000),
+        ("pages that walks had to meet", sum(|w| w.walking.had_to_meet), 5000),
     ];
     println!("{found:?}");
     for (what, count, least) in found {

@@ -102,6 +102,25 @@ fn no_page_of_a_long_range_outlives_it() {
     }
 }
 
+/// A page goes from staging to its slot while the pages of a long range are looked for.
+#[test]
+fn no_page_outlives_its_range_in_slots() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    const ALL: u64 = 2_000;
+    for (seed, policy) in (0..20).flat_map(|seed| [(seed, PolicyKind::Lc), (seed, PolicyKind::ReuseSlots)]) {
+        run(seed, 2, || {
+            let (tier, _) = cache(&small(policy, 1_600), ALL, None);
+            let range = (PageId(1_000), PageId(u64::MAX));
+            (0..ALL / 2).for_each(|page| read(&tier, PageId(page)));
+            (0..8).for_each(|nth| read(&tier, PageId(range.0.0 + nth)));
+            let found = tier.forget(range.0, range.1).unwrap();
+            assert_eq!(tier.cached_among(range.0, range.1).unwrap(), [], "{found} were forgotten");
+            tier.close().unwrap();
+        });
+    }
+}
+
 /// The parts of a range would have more records than there is room for, if other pages enter between them;
 /// and none could be written before all are forgotten.
 #[test]
@@ -182,6 +201,7 @@ fn nothing_is_written_in_vain_while_there_is_no_room() {
 fn each_mutant_is_noticed() {
     support::mutants::hunt(&[
         ("forgotten-before-its-write-is-durable", "no_page_of_a_long_range_outlives_it"),
+        ("slots-walked-before-frames", "no_page_outlives_its_range_in_slots"),
         ("cause-begins-before-its-record", "those_who_wait_for_room_do_not_hold_up_those_who_make_it"),
         ("records-written-in-vain", "nothing_is_written_in_vain_while_there_is_no_room"),
     ]);

@@ -9,14 +9,14 @@ use super::board::Cause;
 use super::objects::is_dead;
 use crate::TierError;
 use arrayvec::ArrayVec;
-use entresol_core::{FORGET_PAGES_MAX, Forget, Lookup, PageId, Partition, Position, mutant};
+use entresol_core::{FORGET_PAGES_MAX, Forget, Lookup, PageId, Partition, Position, Walk, mutant};
 use entresol_objects::Objects;
 
-/// Entries of the directory that are looked at under one hold of the latch.
-const ENTRIES_AT_ONCE: u32 = 512;
+/// Places, or entries of the directory, that are looked at under one hold of the latch.
+const PLACES_AT_ONCE: u32 = 512;
 
 /// Pages in the cache, and whether they are newer than disk.
-type Living = ArrayVec<(PageId, bool), { ENTRIES_AT_ONCE as usize }>;
+type Living = ArrayVec<(PageId, bool), { PLACES_AT_ONCE as usize }>;
 
 /// What the first step of forgetting has done.
 enum Begun {
@@ -80,7 +80,7 @@ impl Front {
             return match self.is_log() {
                 // Its record is not to be on flash before all steps are done.
                 true => self.forget_before(pages, || Ok::<(), TierError>(())),
-                false => self.forget_cached(pages, entries),
+                false => self.forget_cached(pages),
             };
         }
         let mut found = 0;
@@ -92,23 +92,18 @@ impl Front {
 
     /// Forgets those of the pages from `first` to `last` that are in the cache and not dirty. What may be
     /// found again after a crash is what the disk has. Returns how many copies were in the cache.
-    pub(crate) fn forget_clean(&self, (first, last): (PageId, PageId)) -> Result<u64, TierError> {
-        let entries = self.with(|partition| partition.entries())?;
-        let mut pages = Vec::with_capacity(ENTRIES_AT_ONCE as usize);
+    pub(crate) fn forget_clean(&self, pages: (PageId, PageId)) -> Result<u64, TierError> {
         let mut found = 0;
-        for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
-            let some = from..entries.min(from + ENTRIES_AT_ONCE);
-            self.with(|partition| pages.extend(partition.pages_in(some, (first, last))))?;
-            for page in pages.drain(..) {
-                found += self.forget_when_possible(|partition| match living(partition, None, page) {
-                    Some((_, false)) => {
-                        self.order.changes(page);
-                        partition.forget(page, page, 0)
-                    }
-                    _ => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
-                })?;
-            }
-        }
+        self.walk(pages, |page| {
+            found += self.forget_when_possible(|partition| match living(partition, None, page) {
+                Some((_, false)) => {
+                    self.order.changes(page);
+                    partition.forget(page, page, 0)
+                }
+                _ => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
+            })?;
+            Ok(())
+        })?;
         Ok(found)
     }
 
@@ -249,8 +244,8 @@ impl Front {
             }
         };
         if is_long(pages, entries) {
-            for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
-                let some = from..entries.min(from + ENTRIES_AT_ONCE);
+            for from in (0..entries).step_by(PLACES_AT_ONCE as usize) {
+                let some = from..entries.min(from + PLACES_AT_ONCE);
                 step(&mut |partition| partition.forget_entries(pages, below, after, some.clone()))?;
             }
         } else {
@@ -347,12 +342,13 @@ impl Front {
         let entries = self.with(|partition| partition.entries())?;
         if last.0 - first.0 >= entries.into() {
             self.survey_range((first, last), |page, dirty| found.push((page, dirty)))?;
-            found.sort_unstable();
+            // A page may be met twice: it may be newer than disk if it was once.
+            found.sort_unstable_by_key(|(page, dirty)| (*page, !dirty));
             found.dedup_by_key(|(page, _)| *page);
             return Ok(found);
         }
-        for from in (first.0..=last.0).step_by(ENTRIES_AT_ONCE as usize) {
-            let some = from..=last.0.min(from + u64::from(ENTRIES_AT_ONCE) - 1);
+        for from in (first.0..=last.0).step_by(PLACES_AT_ONCE as usize) {
+            let some = from..=last.0.min(from + u64::from(PLACES_AT_ONCE) - 1);
             let living: Living = self.with_objects(|partition, mut objects| {
                 let living = |page| living(partition, objects.as_deref_mut(), page);
                 some.map(PageId).filter_map(living).collect()
@@ -370,32 +366,52 @@ impl Front {
     /// As [`Front::survey`], the pages from `first` to `last`.
     fn survey_range(
         &self,
-        (first, last): (PageId, PageId),
+        pages: (PageId, PageId),
         mut count: impl FnMut(PageId, bool),
     ) -> Result<(), TierError> {
-        let entries = self.with(|partition| partition.entries())?;
-        for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
-            let some = from..entries.min(from + ENTRIES_AT_ONCE);
-            let living: Living = self.with_objects(|partition, mut objects| {
-                let living = |page| living(partition, objects.as_deref_mut(), page);
-                partition.pages_in(some, (first, last)).filter_map(living).collect()
+        let mut walk = Walk::default();
+        loop {
+            let mut some = Living::new();
+            let goes_on = self.with_objects(|partition, mut objects| {
+                partition.walk(&mut walk, PLACES_AT_ONCE, |page| {
+                    let is_wanted = (pages.0..=pages.1).contains(&page);
+                    let found = is_wanted.then(|| living(partition, objects.as_deref_mut(), page));
+                    some.extend(found.flatten());
+                })
             })?;
-            living.into_iter().for_each(|(page, dirty)| count(page, dirty));
+            some.into_iter().for_each(|(page, dirty)| count(page, dirty));
+            if !goes_on {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Slot placement: each cached page of the range.
-    fn forget_cached(&self, (first, last): (PageId, PageId), entries: u32) -> Result<u64, TierError> {
+    fn forget_cached(&self, pages: (PageId, PageId)) -> Result<u64, TierError> {
         let mut found = 0;
-        let mut pages = Vec::with_capacity(ENTRIES_AT_ONCE as usize);
-        for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
-            let some = from..entries.min(from + ENTRIES_AT_ONCE);
-            self.with(|partition| pages.extend(partition.pages_in(some, (first, last))))?;
-            for page in pages.drain(..) {
-                found += self.forget_some((page, page))?;
+        self.walk(pages, |page| {
+            found += self.forget_some((page, page))?;
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `meet` with each cached page of the range ([`Partition::walk`]), without the latch.
+    fn walk(
+        &self,
+        (first, last): (PageId, PageId),
+        mut meet: impl FnMut(PageId) -> Result<(), TierError>,
+    ) -> Result<(), TierError> {
+        let (mut walk, mut some) = (Walk::default(), Vec::with_capacity(PLACES_AT_ONCE as usize));
+        loop {
+            let goes_on = self.with(|partition| {
+                let take = |page| some.extend((first..=last).contains(&page).then_some(page));
+                partition.walk(&mut walk, PLACES_AT_ONCE, take)
+            })?;
+            some.drain(..).try_for_each(&mut meet)?;
+            if !goes_on {
+                return Ok(());
             }
         }
-        Ok(found)
     }
 }

@@ -8,7 +8,7 @@ use super::back::Back;
 use crate::api::{Evicted, Victim};
 use crate::front::Offered;
 use crate::{TierError, points};
-use entresol_core::{Admission, PageId, Route, mutant};
+use entresol_core::{Admission, PageId, Route, Walk, mutant};
 use entresol_shm::Gone;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -115,7 +115,10 @@ impl Back {
             if last.0 - first.0 < entries.into() {
                 pages.extend((first.0..=last.0).map(PageId));
             } else {
-                self.front.with(|partition| pages.extend(partition.pages_in(0..entries, (first, last))))?;
+                self.front.with(|partition| {
+                    let take = |page| pages.extend((first..=last).contains(&page).then_some(page));
+                    partition.walk(&mut Walk::default(), u32::MAX, take)
+                })?;
             }
             pages.into_iter().try_for_each(|page| self.forget(page))?;
         }

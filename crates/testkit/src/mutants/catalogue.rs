@@ -204,6 +204,7 @@ pub const IN_THE_CORE: &[&str] = &[
     "second-chance-outruns-record",
     "second-chances-out-of-turn",
     "slots-forgotten-before-frames",
+    "slots-walked-before-frames",
 ];
 
 /// Mutants of what processes share. The test of killed fronts hunts them: `cargo test --release -p

@@ -48,7 +48,7 @@ use crate::policy::{Facts, Policy};
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
 use crate::slot::{DIRTY, HELD, REFERENCED, VALID};
-use crate::staging::Staging;
+use crate::staging::{FrameState, Staging};
 use crate::{PageId, Position};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
@@ -251,6 +251,16 @@ impl<'r> Ring<'r> {
     pub(crate) fn position_of(&self, slot: u32) -> u64 {
         let ahead = if slot >= self.head.released_slot { 0 } else { self.slots };
         self.head.released + (slot + ahead - self.head.released_slot) as u64
+    }
+
+    /// The entry of the directory for a position that is not released: of its frame, or of its slot.
+    pub(crate) fn entry_at(&self, contents: &Contents<'_>, position: u64) -> u32 {
+        let staging = &contents.staging;
+        let is_staged = position >= staging.window.front && !staging.at(position).is(FrameState::Done);
+        match is_staged {
+            true => contents.pages.directory.staged_entry(staging.frame_of(position)),
+            false => self.slot_of(position),
+        }
     }
 
     /// Released positions that were not given out.

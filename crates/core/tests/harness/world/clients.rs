@@ -49,6 +49,7 @@ impl World {
 
     /// The page has been read from disk.
     pub(super) fn arrived(&mut self, page: u32) {
+        self.walk_may_miss(page);
         let got = partition!(self).arrived(id(page));
         self.model.arrived(id(page), got);
         if let Admission::Stage { frame, position } = got {
@@ -127,6 +128,7 @@ impl World {
                 self.write_to_disk(page, version);
                 frame.dirty = false;
             }
+            self.walk_may_miss(page);
             let got = partition!(self).evict(id(page), Lsn(version), frame.dirty, fdirty);
             self.model.evict(id(page), frame.dirty, fdirty, got);
             got

@@ -142,6 +142,7 @@ pub struct World {
     /// Whether pages are forgotten and groups flushed.
     pub forgets_and_flushes: bool,
     pub dead: Deaths,
+    pub walking: walks::Walking,
     /// The summaries of the groups of slots.
     pub summaries: Vec<SummaryCell>,
     /// Everything below this position is to be flushed.
@@ -161,6 +162,7 @@ pub mod flushes;
 pub mod forgets;
 mod jobs;
 mod restart;
+pub mod walks;
 
 impl World {
     pub fn new(config: Config, pages: u32, dram_max: usize) -> Self {
@@ -206,6 +208,7 @@ impl World {
             dequeues_at_once: 0,
             forgets_and_flushes: false,
             dead: Deaths::default(),
+            walking: walks::Walking::default(),
             summaries: vec![SummaryCell::default(); config.slots.div_ceil(config.group_pages) as usize],
             flush_promised: 0,
             flushes: 0,
@@ -311,6 +314,7 @@ impl World {
         let below = below.filter(|page| !self.dead.is_dying(*page));
         let found: Vec<(u32, Lookup)> = below.map(|page| (page, partition.peek(id(page)))).collect();
         self.assert_proofs(&found);
+        self.walk_on(&found);
         for (page, found) in found {
             self.assert_served(page, found);
         }

@@ -1,0 +1,51 @@
+//! Walks over the pages in the cache, in steps between which the cache is used.
+//!
+//! Pages move meanwhile: from a staging frame to a slot when they are written, and from a slot to a frame
+//! when they get a second chance. Invariant: a walk goes the way that pages move. With log placement they
+//! move to greater positions only, so it goes through the positions in ascending order. With slot placement
+//! pages that nobody hands down move from frames to slots only, so the frames come first.
+
+use crate::PageId;
+use crate::partition::{Partition, Place};
+use crate::slot::VALID;
+
+/// How far a walk has come. A new one is at its beginning.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walk {
+    next: u64,
+}
+
+impl Partition<'_> {
+    /// Goes on with a walk by so many places, and calls `meet` with the pages there. False: it is over.
+    ///
+    /// Each page that is in the cache from the first step to the last is met, unless it is handed down
+    /// meanwhile; with log placement even then. A page that moves may be met twice.
+    pub fn walk(&self, walk: &mut Walk, places: u32, mut meet: impl FnMut(PageId)) -> bool {
+        let directory = &self.contents.pages.directory;
+        let end = match &self.place {
+            Place::Ring(ring) => {
+                walk.next = walk.next.max(ring.head.released);
+                self.contents.staging.window.rear
+            }
+            Place::Slots(_) => self.entries().into(),
+        };
+        let step = walk.next..end.min(walk.next + u64::from(places));
+        walk.next = step.end;
+        for at in step {
+            let entry = match &self.place {
+                Place::Ring(ring) => ring.entry_at(&self.contents, at),
+                Place::Slots(_) if crate::mutant!("slots-walked-before-frames") => at as u32,
+                Place::Slots(_) => ((at + u64::from(directory.slots)) % end) as u32,
+            };
+            let is_used = match directory.frame_of(entry) {
+                Some(frame) => self.contents.staging.frame(frame).holds_page(),
+                None => directory.entry(entry).has(VALID),
+            };
+            let page = directory.entry(entry).page();
+            if is_used && directory.find(page) == Some(entry) {
+                meet(page);
+            }
+        }
+        walk.next < end
+    }
+}
