@@ -109,10 +109,20 @@ impl Partition<'_> {
         }
     }
 
-    /// Whether an older version of one of these pages may be on its way to disk.
-    pub fn is_in_dequeue(&self, first: PageId, last: PageId) -> bool {
+    /// Log placement: the dequeues that have begun are of groups before this position. Those of later groups
+    /// take no version to disk that is dead or forgotten by now.
+    pub fn dequeues_begun(&self) -> Position {
         match &self.place {
-            Place::Ring(ring) => ring.is_on_its_way(&self.contents, first, last),
+            Place::Ring(ring) => ring.dequeues_begun(),
+            Place::Slots(_) => Position(0),
+        }
+    }
+
+    /// Whether an older version of one of these pages may be on its way to disk, but for dequeues that have
+    /// begun since [`Partition::dequeues_begun`] was `begun`.
+    pub fn is_in_dequeue(&self, first: PageId, last: PageId, begun: Position) -> bool {
+        match &self.place {
+            Place::Ring(ring) => ring.is_on_its_way(&self.contents, (first, last), begun),
             Place::Slots(_) => false,
         }
     }

@@ -45,6 +45,8 @@ struct Frames {
     states: [FrameState; FRAMES],
     /// Sequence number of its staging.
     order: [u64; FRAMES],
+    /// That of the oldest version of its page that was staged since the page was written last.
+    since: [u64; FRAMES],
     next_order: u64,
     /// Frames staged and not written.
     used: usize,
@@ -98,6 +100,7 @@ impl DiskStaging {
                     pages: [PageId(0); FRAMES],
                     states: [FrameState::Free; FRAMES],
                     order: [0; FRAMES],
+                    since: [0; FRAMES],
                     next_order: 0,
                     used: 0,
                 },
@@ -195,6 +198,7 @@ impl DiskStaging {
                     let free = frames.states.iter().position(|state| *state == FrameState::Free);
                     let Some(at) = free else { return Ok(Offer::Full) };
                     frames.used += 1;
+                    frames.since[at] = frames.next_order;
                     at
                 }
             };
@@ -222,7 +226,7 @@ impl DiskStaging {
             self.check()?;
             let done = {
                 let frames = self.frames.lock();
-                (0..FRAMES).all(|at| frames.states[at] == FrameState::Free || frames.order[at] >= end)
+                (0..FRAMES).all(|at| frames.states[at] == FrameState::Free || frames.since[at] >= end)
             };
             if done {
                 return Ok(());
@@ -288,7 +292,7 @@ impl DiskStaging {
         let mut ready: ArrayVec<(u64, usize), FRAMES> = ArrayVec::new();
         if frames.used > 0 {
             let of_interest = (0..FRAMES).filter(|at| frames.states[*at] == FrameState::Ready);
-            ready.extend(of_interest.map(|at| (frames.order[at], at)));
+            ready.extend(of_interest.map(|at| (frames.since[at], at)));
             ready.sort_unstable();
         }
         let mut batch: ArrayVec<(PageId, usize), BATCH> =

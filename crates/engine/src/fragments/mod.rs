@@ -111,6 +111,14 @@ impl FragmentTier {
         result
     }
 
+    /// As [`FlashTier::sync_disk`](crate::FlashTier::sync_disk).
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn sync_disk(&self) -> Result<(), TierError> {
+        self.shared.behind.disk.sync()
+    }
+
     /// Bytes of a page.
     pub fn page_bytes(&self) -> u64 {
         self.shared.options.page_bytes.into()

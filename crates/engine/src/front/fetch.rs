@@ -27,7 +27,7 @@ pub(crate) enum Found {
     /// The disk has it. With the ticket it may enter the flash ([`Front::populate`]).
     OnDisk(ReadTicket),
     /// Its copy on flash is damaged; unless it is dirty, the disk has it, too.
-    Damaged { place: String, fault: String, dirty: bool, ticket: ReadTicket },
+    Damaged { place: String, fault: String, dirty: bool, ticket: ReadTicket, copy: Lookup },
 }
 
 /// The checksum that is kept for the page, if it is on flash.
@@ -96,7 +96,7 @@ impl Front {
                         continue;
                     }
                     let place = format!("flash slot {}", slot.0);
-                    return Ok(Found::Damaged { place, fault, dirty, ticket: found.2 });
+                    return Ok(Found::Damaged { place, fault, dirty, ticket: found.2, copy: found.0 });
                 }
             }
         }

@@ -95,13 +95,14 @@ impl Front {
     pub(crate) fn forget_clean(&self, pages: (PageId, PageId)) -> Result<u64, TierError> {
         let mut found = 0;
         self.walk(pages, |page| {
-            found += self.forget_when_possible(|partition| match living(partition, None, page) {
-                Some((_, false)) => {
-                    self.order.changes(page);
-                    partition.forget(page, page, 0)
-                }
-                _ => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
-            })?;
+            found +=
+                self.forget_when_possible((page, page), |partition| match living(partition, None, page) {
+                    Some((_, false)) => {
+                        self.order.changes(page);
+                        partition.forget(page, page, 0)
+                    }
+                    _ => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
+                })?;
             Ok(())
         })?;
         Ok(found)
@@ -286,7 +287,7 @@ impl Front {
 
     /// Forgets at most [`FORGET_PAGES_MAX`] pages, which are dead.
     fn forget_some(&self, (first, last): (PageId, PageId)) -> Result<u64, TierError> {
-        self.forget_when_possible(|partition| {
+        self.forget_when_possible((first, last), |partition| {
             (first.0..=last.0).for_each(|page| self.order.changes(PageId(page)));
             partition.forget(first, last, 0)
         })
@@ -303,25 +304,25 @@ impl Front {
     /// 4. power fails before that disk write: the disk's older version is served.
     fn forget_when_possible(
         &self,
+        pages: (PageId, PageId),
         mut forget: impl FnMut(&mut Partition<'_>) -> Forget,
     ) -> Result<u64, TierError> {
-        let mut copies = 0;
         loop {
             let seen = self.progress.epoch();
             if !self.check_running()? {
-                return Ok(copies);
+                return Ok(0);
             }
             match self.with(|partition| self.state.is_running().then(|| forget(partition)))? {
                 None => continue,
                 Some(Forget::Done { found, in_dequeue, .. }) => {
-                    copies += u64::from(found);
                     if found > 0 {
                         // Slots and frames may have become free.
                         self.job_is_done();
                     }
-                    if !in_dequeue {
-                        return Ok(copies);
+                    if in_dequeue {
+                        self.wait_for_dequeues(pages.0, pages.1)?;
                     }
+                    return Ok(found.into());
                 }
                 Some(Forget::Full) => self.write_records()?,
             }

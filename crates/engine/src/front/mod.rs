@@ -52,7 +52,7 @@ pub(crate) use board::{Answer, BoardRef, Request};
 pub(crate) use fetch::Found;
 pub(crate) use fetch_run::Run;
 pub(crate) use listed::Listed;
-pub(crate) use offer::Offered;
+pub(crate) use offer::{Offered, Read};
 pub(crate) use order::{PageOrder, ReadTicket};
 pub(crate) use region::{Region, objects_config};
 pub(crate) use run_state::{RunState, State};

@@ -110,9 +110,8 @@ impl Front {
             self.order.all_change();
             objects.retire_matching(matches, rear(partition))
         })?;
-        if retired > 0 {
-            self.wait_for_dequeues(PageId(0), PageId(u64::MAX))?;
-        }
+        // Also if there were none: an earlier call may have been interrupted while it waited.
+        self.wait_for_dequeues(PageId(0), PageId(u64::MAX))?;
         Ok(retired)
     }
 
@@ -129,11 +128,15 @@ impl Front {
         }
     }
 
-    /// Waits until no version of these pages is on its way to disk.
+    /// Waits until no version of these pages, which are dead, is on its way to disk. Dequeues that begin from
+    /// now on take none there, so they are not waited for: there may always be some.
     pub(super) fn wait_for_dequeues(&self, first: PageId, last: PageId) -> Result<(), TierError> {
+        let begun = self.with(|partition| partition.dequeues_begun())?;
         loop {
             let seen = self.progress.epoch();
-            if !self.check_running()? || !self.with(|partition| partition.is_in_dequeue(first, last))? {
+            if !self.check_running()?
+                || !self.with(|partition| partition.is_in_dequeue(first, last, begun))?
+            {
                 return Ok(());
             }
             self.background.notify_one();

@@ -6,7 +6,7 @@ use super::order::ReadTicket;
 use super::staging::Incoming;
 use crate::TierError;
 use crate::api::Victim;
-use entresol_core::{Admission, FrameId, PageId, Position, mutant};
+use entresol_core::{Admission, FrameId, Lookup, PageId, Position, mutant};
 use entresol_objects::ObjectId;
 use entresol_shm::Gone;
 use entresol_shm::atomic::{AtomicU32, Ordering::SeqCst};
@@ -39,6 +39,17 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// A read of a page from disk.
+#[derive(Clone, Copy)]
+pub(crate) struct Read {
+    /// Drawn before it began.
+    pub ticket: ReadTicket,
+    /// The copy on flash in place of which the disk was read, as that is damaged. It must still be there:
+    /// where processes share the cache, their owner keeps the order of work on a page, and knows nothing of
+    /// this read.
+    pub past: Option<Lookup>,
+}
+
 impl Front {
     /// Offers the page until it is taken or not wanted; waits for room.
     pub(crate) fn take(&self, victim: Victim, data: &[u8]) -> Result<Offered, TierError> {
@@ -46,14 +57,9 @@ impl Front {
     }
 
     /// As [`Front::take`], of a page that was read from disk: it is not taken if it was written or forgotten
-    /// since `ticket` was drawn.
-    pub(crate) fn take_read(
-        &self,
-        victim: Victim,
-        ticket: ReadTicket,
-        data: &[u8],
-    ) -> Result<Offered, TierError> {
-        self.in_turn(|| self.offer_if(victim, data, Some(ticket)))
+    /// meanwhile.
+    pub(crate) fn take_read(&self, victim: Victim, read: Read, data: &[u8]) -> Result<Offered, TierError> {
+        self.in_turn(|| self.offer_if(victim, data, Some(read)))
     }
 
     /// Repeats `offer` until it gives something, waiting for room in the order of arrival.
@@ -86,21 +92,22 @@ impl Front {
     }
 
     /// The core's answer to an offer; [`Admission::Full`] also from a cache that is switching itself off. A
-    /// page that was read from disk is there already, in a newer version, if the ticket is not current. Of a
+    /// page that was read from disk is there already, in a newer version, if that read is not current. Of a
     /// dirty page that bypasses the flash, the write to disk begins in this step: a read that began later
     /// would populate the flash with the older version.
-    pub(crate) fn admission(
-        &self,
-        victim: &Victim,
-        read: Option<ReadTicket>,
-    ) -> Result<Admission, TierError> {
+    pub(crate) fn admission(&self, victim: &Victim, read: Option<Read>) -> Result<Admission, TierError> {
         let Victim { page, lsn, dirty, fdirty } = *victim;
         // The state is looked at under the latch again: a cache that switches itself off does so under it.
         let admission = self.with_objects(|partition, objects| {
             if !self.state.is_running() {
                 return Some(Admission::Full);
             }
-            if read.is_some_and(|ticket| !self.order.is_current(page, ticket)) {
+            let has_changed = |read: Read| {
+                let is_gone = read.past.is_some_and(|copy| partition.peek(page) != copy);
+                is_gone && !mutant!("damage-looked-after-too-late")
+                    || !self.order.is_current(page, read.ticket)
+            };
+            if read.is_some_and(has_changed) {
                 return Some(Admission::AlreadyThere);
             }
             let mut cut_may_be_lost = false;
@@ -146,7 +153,7 @@ impl Front {
         &self,
         victim: Victim,
         data: &[u8],
-        read: Option<ReadTicket>,
+        read: Option<Read>,
     ) -> Result<Option<Offered>, TierError> {
         if !self.check_running()? {
             return Ok(Some(Offered::Off));
@@ -277,7 +284,9 @@ impl Front {
         let admission = match self.somebody_waits() {
             true => Admission::Full,
             // A page of an object that is not defined stays out.
-            false => self.admission(&victim, Some(ticket)).unwrap_or(Admission::AlreadyThere),
+            false => {
+                self.admission(&victim, Some(Read { ticket, past: None })).unwrap_or(Admission::AlreadyThere)
+            }
         };
         self.entered(page, admission, data)
     }

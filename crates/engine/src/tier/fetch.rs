@@ -2,7 +2,7 @@
 
 use super::back::Back;
 use crate::api::{Fetched, Source, Victim};
-use crate::front::{Found, Offered, ReadTicket};
+use crate::front::{Found, Offered, Read, ReadTicket};
 use crate::{TierError, points};
 use entresol_core::{PageId, mutant};
 
@@ -18,10 +18,10 @@ impl Back {
                 points::FETCH_DAMAGED_DIRTY.reach();
                 Err(TierError::Damaged { page, place, fault })
             }
-            Found::Damaged { ticket, .. } => {
+            Found::Damaged { ticket, copy, .. } => {
                 points::FETCH_DAMAGED_CLEAN.reach();
                 self.front.tallies().damaged_clean.add(1);
-                self.fetch_past_damage(page, ticket, buffer)
+                self.fetch_past_damage(page, Read { ticket, past: Some(copy) }, buffer)
             }
         }
     }
@@ -43,17 +43,12 @@ impl Back {
     /// when power fails between the write of a page to disk and that of its group, the copy before comes back
     /// as clean. So that it never follows what is served now, should it become readable again, the page
     /// enters the flash anew, durably.
-    fn fetch_past_damage(
-        &self,
-        page: PageId,
-        ticket: ReadTicket,
-        buffer: &mut [u8],
-    ) -> Result<Fetched, TierError> {
-        let fetched = self.fetch_from_disk(page, ticket, buffer)?;
+    fn fetch_past_damage(&self, page: PageId, read: Read, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        let fetched = self.fetch_from_disk(page, read.ticket, buffer)?;
         if self.is_log() {
             let lsn = self.front.options.page_format.lsn(buffer);
             let victim = Victim { page, lsn, dirty: false, fdirty: true };
-            if self.front.take_read(victim, ticket, buffer)? == Offered::Taken {
+            if self.front.take_read(victim, read, buffer)? == Offered::Taken {
                 self.drain()?;
             }
         }

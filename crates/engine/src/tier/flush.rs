@@ -27,6 +27,10 @@ impl Back {
         if self.is_log() && self.flash.layout.summary_copies() == 1 {
             // With one summary, a flush could tear the one before it.
             self.drain()?;
+            // The flash may have failed meanwhile.
+            if !self.front.check_running()? {
+                return self.disk.sync();
+            }
             self.flush_objects()?;
             return self.sync_callers_writes();
         }
@@ -44,7 +48,15 @@ impl Back {
         if mutant!("flush-leaves-objects") {
             return Ok(());
         }
-        self.make_objects_durable().inspect_err(|error| self.fail(error.clone()))
+        match self.make_objects_durable() {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.fail(error);
+                // If nothing is lost by it, the disk alone serves.
+                self.front.check_running()?;
+                self.disk.sync()
+            }
+        }
     }
 
     /// Log placement: everything that was handed down before is durable on flash, and all records of

@@ -296,6 +296,15 @@ impl FlashTier {
         self.back.flush()
     }
 
+    /// Syncs the disk, for an owner who has written to it past the cache. If the sync fails, what the cache
+    /// has written there may be lost, and is not read any more.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn sync_disk(&self) -> Result<(), TierError> {
+        self.back.disk.sync()
+    }
+
     /// Records how far the owner is, durably: see [`SharedFront::checkpoint_at`](crate::SharedFront).
     ///
     /// # Errors

@@ -46,8 +46,7 @@ impl Back {
     /// those handed down before it began are durable there. Returns how many were copied.
     pub(crate) fn destage_wanted(&self, wanted: &Pages) -> Result<u64, TierError> {
         if !self.front.check_running()? {
-            self.disk.sync()?;
-            return Ok(0);
+            return self.without_flash(0);
         }
         // What is staged is in slots then.
         self.drain()?;
@@ -58,8 +57,7 @@ impl Back {
             while !left.is_empty() {
                 let seen = self.front.progress.epoch();
                 if !self.front.check_running()? {
-                    self.disk.sync()?;
-                    return Ok(copied);
+                    return self.without_flash(copied);
                 }
                 let Some(under_way) = self.begin_job() else { continue };
                 let (copies, busy) = self
@@ -84,6 +82,17 @@ impl Back {
         // Pages that went to disk past the flash are durable there, too.
         self.sync_wanted().inspect_err(|error| self.fail(error.clone()))?;
         Ok(copied)
+    }
+
+    /// The flash has failed: the disk has everything, or lacks pages that it gets as they can be read.
+    fn without_flash(&self, copied: u64) -> Result<u64, TierError> {
+        self.disk.sync()?;
+        match self.disk.missing().map_or(0, |missing| missing.count().0) {
+            0 => Ok(copied),
+            pages => Err(TierError::Refused(format!(
+                "the flash has failed, and the disk lacks {pages} pages; they are copied there as far as they can be read"
+            ))),
+        }
     }
 
     /// The pages among `wanted` that are dirty in slots, in the order of their places on disk.

@@ -228,12 +228,13 @@ pub const IN_THE_FRONTS: &[&str] = &[
 
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
 /// mutants --test shared_lsns --test kept_out --test forget_for --test objects --test second_chances --test
-/// copies_that_differ --test causes`.
+/// copies_that_differ --test causes --test damage_shared`.
 pub const IN_THE_ENGINE: &[&str] = &[
     "bypass-before-the-cut-is-durable",
     "cause-begins-before-its-record",
     "clean-page-before-its-disk-write",
     "contradicted-lsn-believed",
+    "damage-looked-after-too-late",
     "damaged-directory-left",
     "destaged-page-written-again",
     "durable-told-though-forgotten",

@@ -20,8 +20,8 @@ impl Ring<'_> {
         let (position, page) = (self.position_of(slot), contents.pages.directory.entry(slot).page());
         let is_leaving = position < self.head.scan;
         // An older version is on its way to disk: it might follow this one there.
-        let is_followed =
-            self.is_being_dequeued(contents, page, page) && !crate::mutant!("cleaned-beside-its-dequeue");
+        let is_followed = self.is_being_dequeued(contents, (page, page), self.dequeues_begun())
+            && !crate::mutant!("cleaned-beside-its-dequeue");
         // Of this version, or of an older one.
         let is_begun =
             self.is_being_cleaned(contents, page, page) && !crate::mutant!("cleaned-beside-its-cleaning");

@@ -86,7 +86,7 @@ impl Ring<'_> {
             contents.decisions.note(last.0);
             self.record(contents, (first, last), after).expect("there is room for a record");
         }
-        let in_dequeue = self.is_on_its_way(contents, first, last);
+        let in_dequeue = self.is_on_its_way(contents, (first, last), self.dequeues_begun());
         Forget::Done { found, dirty, in_dequeue }
     }
 
@@ -100,7 +100,7 @@ impl Ring<'_> {
         after: u64,
     ) -> Forget {
         let (found, dirty) = self.forget_each(contents, (first, last), below.0, after);
-        let in_dequeue = self.is_on_its_way(contents, first, last);
+        let in_dequeue = self.is_on_its_way(contents, (first, last), self.dequeues_begun());
         Forget::Done { found, dirty, in_dequeue }
     }
 
@@ -164,7 +164,7 @@ impl Ring<'_> {
         if dirty > 0 {
             self.head.dead_after = self.head.dead_after.max(after);
         }
-        let in_dequeue = self.is_on_its_way(contents, first, last);
+        let in_dequeue = self.is_on_its_way(contents, (first, last), self.dequeues_begun());
         Forget::Done { found, dirty, in_dequeue }
     }
 
@@ -305,17 +305,33 @@ impl Ring<'_> {
         }
     }
 
-    /// Whether an older version of one of the pages may be on its way to disk.
-    pub(crate) fn is_on_its_way(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
+    /// Whether an older version of one of the pages may be on its way to disk: by a cleaning, or by the
+    /// dequeue of a group before `end`.
+    pub(crate) fn is_on_its_way(
+        &self,
+        contents: &Contents<'_>,
+        (first, last): (PageId, PageId),
+        end: Position,
+    ) -> bool {
         let is_being_cleaned =
             self.is_being_cleaned(contents, first, last) && !crate::mutant!("forget-ignores-cleanings");
-        is_being_cleaned || self.is_being_dequeued(contents, first, last)
+        is_being_cleaned || self.is_being_dequeued(contents, (first, last), end)
     }
 
-    /// Whether a dequeue under way has a version of one of the pages.
-    pub(super) fn is_being_dequeued(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
+    /// The dequeues that have begun are of groups before this position.
+    pub(crate) fn dequeues_begun(&self) -> Position {
+        Position(self.head.scan)
+    }
+
+    /// Whether a dequeue under way, of a group before `end`, has a version of one of the pages.
+    pub(super) fn is_being_dequeued(
+        &self,
+        contents: &Contents<'_>,
+        (first, last): (PageId, PageId),
+        end: Position,
+    ) -> bool {
         let dequeues = self.head.dequeues.iter();
-        let under_way = dequeues.filter(|dequeue| dequeue.is_under_way());
+        let under_way = dequeues.filter(|dequeue| dequeue.is_under_way() && dequeue.first < end.0);
         under_way.flat_map(|dequeue| dequeue.first..dequeue.first + self.group()).any(|position| {
             let entry = contents.pages.directory.entry(self.slot_of(position));
             entry.has(HELD) && (first..=last).contains(&entry.page())

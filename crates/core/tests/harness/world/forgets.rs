@@ -252,7 +252,8 @@ impl World {
                     got
                 };
                 self.count(&got, after);
-                let in_dequeue = partition!(self).is_in_dequeue(ids.0, ids.1);
+                let begun = partition!(self).dequeues_begun();
+                let in_dequeue = partition!(self).is_in_dequeue(ids.0, ids.1, begun);
                 self.dead.waits += u64::from(end == all && in_dequeue);
                 self.dead.deaths[at].stage = match end == all {
                     true => Stage::Waits(if in_dequeue { open } else { Vec::new() }),
