@@ -20,6 +20,8 @@ pub(crate) trait PageCache: Layer {
     fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError>;
     /// See [`FlashTier::flush`].
     fn flush(&self) -> Result<(), TierError>;
+    /// See [`FlashTier::sync_disk`].
+    fn sync_disk(&self) -> Result<(), TierError>;
     /// See [`FlashTier::forget`].
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError>;
     /// See [`FlashTier::forget_durably`].
@@ -64,6 +66,9 @@ impl PageCache for FlashTier {
     }
     fn flush(&self) -> Result<(), TierError> {
         Self::flush(self)
+    }
+    fn sync_disk(&self) -> Result<(), TierError> {
+        Self::sync_disk(self)
     }
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         Self::forget(self, first, last)
@@ -130,6 +135,9 @@ impl PageCache for FragmentTier {
     }
     fn flush(&self) -> Result<(), TierError> {
         self.checkpoint()
+    }
+    fn sync_disk(&self) -> Result<(), TierError> {
+        Self::sync_disk(self)
     }
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         Self::forget(self, first, last);

@@ -2,9 +2,9 @@
 //!
 //! Invariant: after a failed sync nothing is read or written here, since writes may be lost.
 
-use super::VolumeError;
+use super::{PageCache, VolumeError};
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{AlignedBuffer, InPlaceDisk};
+use entresol_engine::{AlignedBuffer, InPlaceDisk, TierError};
 use entresol_format::label::LABEL_AREA_BYTES;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -85,10 +85,25 @@ impl Direct {
     }
 
     pub fn flush(&self) -> Result<(), VolumeError> {
+        self.flush_by(|| self.home.sync())
+    }
+
+    /// As [`Direct::flush`], by a sync of a cache of the same disk: it knows then if that fails.
+    pub fn flush_with(&self, tier: Option<&dyn PageCache>) -> Result<(), VolumeError> {
+        let Some(tier) = tier else { return self.flush() };
+        self.flush_by(|| {
+            tier.sync_disk().map_err(|error| match error {
+                TierError::Device { source, .. } => source,
+                error => DeviceError::Dead { device: "disk".to_owned(), reason: error.to_string() },
+            })
+        })
+    }
+
+    fn flush_by(&self, sync: impl FnOnce() -> Result<(), DeviceError>) -> Result<(), VolumeError> {
         self.check()?;
         let written = self.written.load(SeqCst);
         if written > self.durable.load(SeqCst) {
-            self.home.sync().inspect_err(|error| _ = self.failed.set(error.clone()))?;
+            sync().inspect_err(|error| _ = self.failed.set(error.clone()))?;
             self.durable.fetch_max(written, SeqCst);
         }
         Ok(())

@@ -131,11 +131,12 @@ impl Volume {
         match open(&new) {
             Ok(opened) => {
                 (*tier, *options) = (opened, new);
-                self.begin_journal(&**tier)
+                // Without its journal it must not acknowledge anything.
+                self.begin_journal(&**tier).inspect_err(|_| _ = tier.close())
             }
             Err(error) => {
                 *tier = open(options)?;
-                self.begin_journal(&**tier)?;
+                self.begin_journal(&**tier).inspect_err(|_| _ = tier.close())?;
                 Err(error)
             }
         }

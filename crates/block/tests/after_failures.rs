@@ -1,0 +1,181 @@
+//! What is acknowledged stays, though something else has failed meanwhile.
+
+mod support;
+
+use entresol_block::{CacheOptions, SECTOR_BYTES, Volume};
+use entresol_core::PolicyKind;
+use entresol_device::{
+    Counters, Device, DeviceError, Fault, FaultPlan, FaultyDevice, Geometry, Injection, Io, MemoryDevice,
+};
+use entresol_engine::{TierOptions, Uuid, flash_bytes};
+use entresol_format::PageFormat;
+use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_runtime::sim::{SimConfig, Simulation};
+use entresol_runtime::{sleep, spawn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+const PAGE: usize = 4096;
+const PAGES: u64 = 150;
+
+fn options(policy: PolicyKind) -> TierOptions {
+    TierOptions {
+        page_format: PageFormat::Raw,
+        group_pages: 4,
+        staging_groups: 4,
+        segment_entries: 16,
+        slots: 80,
+        ..TierOptions::new(policy, 80)
+    }
+}
+
+fn simulate(seed: u64, main: impl FnOnce() + Send) {
+    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() }).run(main).unwrap();
+}
+
+fn filled(version: u64) -> Vec<u8> {
+    version.to_le_bytes().repeat(PAGE / 8)
+}
+
+fn version(volume: &Volume, page: u64) -> u64 {
+    let mut found = filled(0);
+    // Past the cache: it stays out.
+    volume.read_of_stream(page * PAGE as u64, &mut found, true).unwrap();
+    u64::from_le_bytes(found[..8].try_into().unwrap())
+}
+
+/// A device of which one write fails, and which tells how many there were.
+struct Counting {
+    device: Arc<MemoryDevice>,
+    writes: AtomicU64,
+    fails_at: AtomicU64,
+    slow: Duration,
+}
+
+impl Counting {
+    fn new(device: &Arc<MemoryDevice>, slow: Duration) -> Arc<Self> {
+        let fails_at = AtomicU64::new(u64::MAX);
+        Arc::new(Self { device: device.clone(), writes: AtomicU64::new(0), fails_at, slow })
+    }
+}
+
+impl Device for Counting {
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        for io in &*batch {
+            if let Io::Write { offset, data } = io
+                && self.writes.fetch_add(1, SeqCst) == self.fails_at.load(SeqCst)
+            {
+                return Err(DeviceError::Io {
+                    device: "label".to_owned(),
+                    operation: "write",
+                    offset: *offset,
+                    length: data.len() as u64,
+                    reason: "a fault".to_owned(),
+                });
+            }
+        }
+        self.device.run(batch)
+    }
+    fn sync(&self) -> Result<(), DeviceError> {
+        sleep(self.slow);
+        self.device.sync()
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.device.discard(offset, length)
+    }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.device.drop_cached()
+    }
+    fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+}
+
+/// A write of the label fails while the cache goes on under another policy. What is acknowledged afterwards
+/// outlives a kill.
+#[test]
+fn writes_are_kept_after_a_change_of_the_cache_has_failed() {
+    let (mut total, mut served, mut lost) = (1, 0, Vec::new());
+    let mut fails_at = 0;
+    while fails_at < total {
+        simulate(1, || {
+            let (old, new) = (options(PolicyKind::FaceGsc), options(PolicyKind::FaceGr));
+            let device = |name, bytes| Arc::new(MemoryDevice::new(name, bytes));
+            let disk = device("disk", PAGES * PAGE as u64);
+            let label = device("label", LABEL_FILE_BYTES);
+            let flash = device("flash", flash_bytes(&old).max(flash_bytes(&new)));
+            let journal = device("journal", 4 << 20);
+            let counting = Counting::new(&label, Duration::ZERO);
+            let mut volume =
+                Volume::create(disk.clone(), counting.clone(), flash.clone(), old.clone()).unwrap();
+            volume.keep_journal(journal.clone(), Uuid::NIL).unwrap();
+            volume.write(0, &filled(1), false).unwrap();
+            let before = counting.writes.load(SeqCst);
+            counting.fails_at.store(before + fails_at, SeqCst);
+            let changed = volume.set_cache(CacheOptions::from(new.clone()));
+            total = total.max(counting.writes.load(SeqCst) - before);
+            let acknowledged = volume.write(0, &filled(2), false).is_ok();
+            let (now, _) = volume.cache_options().unwrap();
+            // A kill.
+            drop(volume);
+            sleep(Duration::from_millis(100));
+            if changed.is_ok() || !acknowledged {
+                return;
+            }
+            served += 1;
+            let opened = Volume::open_with_journal(disk, label, flash, now, (journal, Uuid::NIL));
+            let (volume, notices) = opened.unwrap();
+            let found = version(&volume, 0);
+            if found != 2 {
+                lost.push((fails_at, found, changed.map_err(|error| error.to_string()), notices));
+            }
+            volume.close().unwrap();
+        });
+        fails_at += 1;
+    }
+    assert!(lost.is_empty(), "of {total} writes of the label, {served} served: {lost:#?}");
+}
+
+/// The sync that the bytes behind the last page need fails, and loses a page that another task has written
+/// past the cache. The page is not read in its older version.
+#[test]
+fn a_page_whose_write_was_lost_is_not_read_in_its_older_version() {
+    simulate(1, || {
+        let options = options(PolicyKind::FaceGsc);
+        let bytes = PAGES * PAGE as u64 + 3 * SECTOR_BYTES;
+        let plan = Arc::new(FaultPlan::none());
+        let disk = MemoryDevice::new("disk", (PAGES + 1) * PAGE as u64);
+        let disk = Arc::new(FaultyDevice::new("disk", disk, plan.clone()).with_capacity(bytes));
+        let label = Arc::new(MemoryDevice::new("label", LABEL_FILE_BYTES));
+        let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+        let flash = Counting::new(&flash, Duration::from_millis(10));
+        let volume = Arc::new(Volume::create(disk, label, flash, options).unwrap());
+        let at = |page: u64| page * PAGE as u64;
+        volume.write_of_stream(at(7), &filled(1), false, true).unwrap();
+        volume.flush().unwrap();
+        assert_eq!(version(&volume, 7), 1);
+        // The last sectors are the disk's alone.
+        volume.write(at(PAGES), &[1; SECTOR_BYTES as usize], false).unwrap();
+        volume.write(at(3), &filled(1), false).unwrap();
+        let flusher = {
+            let volume = volume.clone();
+            spawn("flushes", move || assert!(volume.flush().is_err(), "the sync has failed"))
+        };
+        sleep(Duration::from_millis(5));
+        // Acknowledged, and not durable.
+        volume.write_of_stream(at(7), &filled(2), false, true).unwrap();
+        assert_eq!(version(&volume, 7), 2);
+        let fault = Fault::SyncErrorLosingWrites;
+        let next = plan.operations() + 1;
+        plan.inject(Injection { at: next, device: Some("disk".to_owned()), fault, forever: false });
+        flusher.join();
+        let mut found = filled(0);
+        let read = volume.read(at(7), &mut found).map(|()| found[0]).map_err(|error| error.to_string());
+        println!("read: {read:?}");
+        assert!(read.is_err() || read == Ok(2), "{read:?}");
+    });
+}
