@@ -70,7 +70,7 @@ impl Device for Counting {
                 && self.writes.fetch_add(1, SeqCst) == self.fails_at.load(SeqCst)
             {
                 return Err(DeviceError::Io {
-                    device: "label".to_owned(),
+                    device: "label or journal".to_owned(),
                     operation: "write",
                     offset: *offset,
                     length: data.len() as u64,
@@ -178,4 +178,74 @@ fn a_page_whose_write_was_lost_is_not_read_in_its_older_version() {
         println!("read: {read:?}");
         assert!(read.is_err() || read == Ok(2), "{read:?}");
     });
+}
+
+/// A flush cannot say in the journal which records are needed no more.
+#[test]
+fn a_flush_that_could_not_release_records_takes_none_with_it() {
+    simulate(1, || {
+        let options = options(PolicyKind::FaceGsc);
+        let device = |name, bytes| Arc::new(MemoryDevice::new(name, bytes));
+        let disk = device("disk", PAGES * PAGE as u64);
+        let label = device("label", LABEL_FILE_BYTES);
+        let flash = device("flash", flash_bytes(&options));
+        let journal = device("journal", 4 << 20);
+        let counting = Counting::new(&journal, Duration::ZERO);
+        let mut volume = Volume::create(disk.clone(), label.clone(), flash.clone(), options.clone()).unwrap();
+        volume.keep_journal(counting.clone(), Uuid::NIL).unwrap();
+        let some = filled(1).repeat(32);
+        // Three quarters of the ring.
+        (0..24).for_each(|nth| volume.write(nth % 4 * some.len() as u64, &some, false).unwrap());
+        counting.fails_at.store(counting.writes.load(SeqCst), SeqCst);
+        let flushed = volume.flush();
+        assert!(flushed.is_err(), "its head cannot be written");
+        // Beyond its end.
+        (0..10).for_each(|nth| volume.write(nth % 4 * some.len() as u64, &some, false).unwrap());
+        volume.write(0, &filled(2), false).unwrap();
+        // A kill.
+        drop(volume);
+        sleep(Duration::from_millis(100));
+        let opened = Volume::open_with_journal(disk, label, flash, options, (journal, Uuid::NIL));
+        let (volume, notices) = opened.unwrap();
+        assert_eq!(version(&volume, 0), 2, "{notices:?}");
+        volume.close().unwrap();
+    });
+}
+
+/// The cache is drained, and the journal cannot be ended. What is acknowledged afterwards is not overwritten
+/// by the next program with what came before.
+fn writes_after(give_up: impl Fn(&Volume) -> Result<(), entresol_engine::TierError> + Send + Sync) {
+    simulate(1, || {
+        let options = options(PolicyKind::FaceGsc);
+        let device = |name, bytes| Arc::new(MemoryDevice::new(name, bytes));
+        let disk = device("disk", PAGES * PAGE as u64);
+        let label = device("label", LABEL_FILE_BYTES);
+        let flash = device("flash", flash_bytes(&options));
+        let journal = device("journal", 4 << 20);
+        let counting = Counting::new(&journal, Duration::ZERO);
+        let mut volume = Volume::create(disk.clone(), label.clone(), flash.clone(), options.clone()).unwrap();
+        volume.keep_journal(counting.clone(), Uuid::NIL).unwrap();
+        volume.write(0, &filled(1), false).unwrap();
+        counting.fails_at.store(counting.writes.load(SeqCst), SeqCst);
+        assert!(give_up(&volume).is_err(), "the journal's head cannot be written");
+        let is_acknowledged = volume.write(0, &filled(2), false).is_ok() && volume.flush().is_ok();
+        // A kill.
+        drop(volume);
+        sleep(Duration::from_millis(100));
+        let opened = Volume::open_with_journal(disk, label, flash, options, (journal, Uuid::NIL));
+        let (volume, notices) = opened.unwrap();
+        let expected = if is_acknowledged { 2 } else { 1 };
+        assert_eq!(version(&volume, 0), expected, "{notices:?}");
+        volume.close().unwrap();
+    });
+}
+
+#[test]
+fn a_drain_that_could_not_end_the_journal_leaves_no_old_records() {
+    writes_after(Volume::drain);
+}
+
+#[test]
+fn a_detach_that_could_not_end_the_journal_leaves_no_old_records() {
+    writes_after(Volume::detach);
 }

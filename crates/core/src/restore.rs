@@ -251,6 +251,15 @@ impl<'r> Partition<'r> {
         let dirty = slots.filter(|(entry, _)| entry.has(VALID) && entry.has(DIRTY));
         dirty.map(|(entry, slot)| (SlotId(slot), entry.page()))
     }
+
+    /// Log placement: whether the disk durably has the page in this slot, one of
+    /// [`Partition::dirty_slots`]: it was destaged, and its slot is not released yet.
+    pub fn is_destaged(&self, slot: SlotId) -> bool {
+        match &self.place {
+            Place::Ring(ring) => ring.is_destaged(&self.contents, slot.0),
+            Place::Slots(_) => false,
+        }
+    }
 }
 
 fn assert_in_ring(ring: &Ring<'_>, position: Position, last: u64) {

@@ -142,8 +142,9 @@ impl Journal {
         if mark.number <= state.head.first.number {
             return Ok(());
         }
-        state.head.first = mark;
-        self.write_head(&mut state)
+        let before = std::mem::replace(&mut state.head.first, mark);
+        // Until a head says so, nothing is written over these records: a successor begins with them.
+        self.write_head(&mut state).inspect_err(|_| state.head.first = before)
     }
 
     /// Adds a record of `length` bytes at `offset` of the volume, and its data, if it has any. False: there
@@ -198,7 +199,8 @@ impl Journal {
         let place = HEADS[(state.head.sequence % 2) as usize];
         let State { head, block, .. } = state;
         head.encode(self.ring_bytes, block);
-        self.device.write(place, block)
+        // After a failure, the same place is written again: the other one has the head that counts.
+        self.device.write(place, block).inspect_err(|_| state.head.sequence -= 1)
     }
 
     /// Calls `one` with the places in the ring of `length` bytes at `at`, and where they are in these bytes.

@@ -22,9 +22,10 @@ impl Volume {
     fn begin_empty(&self, held: &mut Option<Cache>, new: CacheOptions) -> Result<(), TierError> {
         let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
         tier.detach()?;
-        let before = held.take();
-        // The disk has everything: no record may be carried out after it.
+        // The disk has everything: no record may be carried out after it. If the journal cannot say so,
+        // nothing is written: the cache has ended.
         self.end_journal().map_err(in_tier)?;
+        let before = held.take();
         let Some(Cache { flash: Some(flash), options: old, .. }) = before else { return Ok(()) };
         let begin = |options: CacheOptions| -> Result<Cache, TierError> {
             let tier = options.create(&flash, &self.home)?;
@@ -50,8 +51,9 @@ impl Volume {
         let mut held = self.cache.write();
         if let Some(Cache { tier, .. }) = &*held {
             tier.detach()?;
-            *held = None;
+            // As in `begin_empty`.
             self.end_journal().map_err(in_tier)?;
+            *held = None;
         }
         Ok(())
     }

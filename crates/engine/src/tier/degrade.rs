@@ -190,8 +190,10 @@ impl Back {
 
     /// The pages of which flash has a newer version than the disk, and those of which memory has one.
     fn what_disk_lacks(&self) -> Result<(PageRanges, PageRanges), TierError> {
-        let mut slots: Vec<PageId> =
-            self.collect(|partition, found| partition.dirty_slots().for_each(|(_, page)| found(page)))?;
+        let mut slots: Vec<PageId> = self.collect(|partition, found| {
+            let lacking = partition.dirty_slots().filter(|(slot, _)| !partition.is_destaged(*slot));
+            lacking.for_each(|(_, page)| found(page));
+        })?;
         let staged: Vec<PageId> =
             self.collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
         slots.sort_unstable();

@@ -46,7 +46,7 @@ impl Back {
     /// those handed down before it began are durable there. Returns how many were copied.
     pub(crate) fn destage_wanted(&self, wanted: &Pages) -> Result<u64, TierError> {
         if !self.front.check_running()? {
-            return self.without_flash(0);
+            return self.destage_without_flash(wanted, 0);
         }
         // What is staged is in slots then.
         self.drain()?;
@@ -57,7 +57,7 @@ impl Back {
             while !left.is_empty() {
                 let seen = self.front.progress.epoch();
                 if !self.front.check_running()? {
-                    return self.without_flash(copied);
+                    return self.destage_without_flash(wanted, copied);
                 }
                 let Some(under_way) = self.begin_job() else { continue };
                 let (copies, busy) = self
@@ -84,15 +84,20 @@ impl Back {
         Ok(copied)
     }
 
-    /// The flash has failed: the disk has everything, or lacks pages that it gets as they can be read.
-    fn without_flash(&self, copied: u64) -> Result<u64, TierError> {
+    /// The flash has failed: the disk has everything, or lacks pages that it gets as far as they can be read.
+    fn destage_without_flash(&self, wanted: &Pages, copied: u64) -> Result<u64, TierError> {
         self.disk.sync()?;
-        match self.disk.missing().map_or(0, |missing| missing.count().0) {
-            0 => Ok(copied),
-            pages => Err(TierError::Refused(format!(
-                "the flash has failed, and the disk lacks {pages} pages; they are copied there as far as they can be read"
-            ))),
+        let lacking = self.disk.missing().map_or(0, |missing| match *wanted {
+            Pages::Range(first, last) => missing.within(first, last).len() as u64,
+            Pages::Named { .. } => missing.count().0,
+        });
+        if lacking == 0 {
+            return Ok(copied);
         }
+        Err(TierError::Refused(format!(
+            "the flash has failed, and {lacking} pages that only it has are not on disk yet; they are copied as far as they can \
+             be read"
+        )))
     }
 
     /// The pages among `wanted` that are dirty in slots, in the order of their places on disk.

@@ -240,6 +240,18 @@ impl Ring<'_> {
         self.head.pull = u32::from(self.pulls);
     }
 
+    /// Whether the page in `slot`, though it may count as dirty until its slot is released, is durable on
+    /// disk: its dequeue has ended, and no newer version has entered.
+    pub(crate) fn is_destaged(&self, contents: &Contents<'_>, slot: u32) -> bool {
+        let position = self.position_of(slot);
+        let has_it = |dequeue: &Dequeue| {
+            dequeue.state() == Some(DequeueState::Done)
+                && (dequeue.first..dequeue.first + self.group()).contains(&position)
+        };
+        let directory = &contents.pages.directory;
+        self.head.dequeues.iter().any(has_it) && directory.find(directory.entry(slot).page()) == Some(slot)
+    }
+
     /// Whether the oldest dequeue has ended, and the newer copies of its pages are durable.
     pub(crate) fn may_release(&self) -> bool {
         if self.head.first_dequeue == self.head.next_dequeue {
