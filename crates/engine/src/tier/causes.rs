@@ -16,7 +16,12 @@ impl Back {
         let Some(after) = self.front.with(|partition| partition.awaits_dead())? else { return Ok(()) };
         self.settle(after)?;
         let durable = self.front.board.causes.durable();
-        self.front.with(|partition| partition.dead_is_durable(durable))?;
+        self.front.with(|partition| {
+            // The pages of a cache that has failed meanwhile are looked for where they are.
+            if self.front.state.is_running() {
+                partition.dead_is_durable(durable);
+            }
+        })?;
         if !mutant!("settled-is-not-told") {
             self.front.job_is_done();
         }
