@@ -39,6 +39,7 @@ const STEPS: &[&str] = &[
     "commit-before-sync",
     "compensation-names-no-next",
     "create-table-without-log-room",
+    "dead-pages-await-their-cause",
     "dead-pages-restored",
     "damaged-directory-left",
     "definition-after-its-pages",

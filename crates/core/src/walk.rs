@@ -13,24 +13,29 @@ use crate::slot::VALID;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Walk {
     next: u64,
+    /// Log placement: where it ends at the latest; `None`: it has not begun.
+    end: Option<u64>,
 }
 
 impl Partition<'_> {
     /// Goes on with a walk by so many places, and calls `meet` with the pages there. False: it is over.
     ///
     /// Each page that is in the cache from the first step to the last is met, unless it is handed down
-    /// meanwhile; with log placement even then. A page that moves may be met twice.
+    /// meanwhile; with log placement even then, unless the ring goes round more than once. A page that moves
+    /// may be met twice.
     pub fn walk(&self, walk: &mut Walk, places: u32, mut meet: impl FnMut(PageId)) -> bool {
         let directory = &self.contents.pages.directory;
         let end = match &self.place {
             Place::Ring(ring) => {
                 walk.next = walk.next.max(ring.head.released);
-                self.contents.staging.window.rear
+                let rear = self.contents.staging.window.rear;
+                // Else it would not end where pages enter faster than it goes on.
+                rear.min(*walk.end.get_or_insert(rear + u64::from(directory.slots)))
             }
             Place::Slots(_) => self.entries().into(),
         };
         let step = walk.next..end.min(walk.next + u64::from(places));
-        walk.next = step.end;
+        walk.next = walk.next.max(step.end);
         for at in step {
             let entry = match &self.place {
                 Place::Ring(ring) => ring.entry_at(&self.contents, at),

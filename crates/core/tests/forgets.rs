@@ -188,6 +188,34 @@ fn a_walk_meets_pages_that_move() {
     assert!(partition.window().1.0 > pages.into(), "none got a second chance");
 }
 
+/// More pages enter at each step of a walk than it meets: it ends nevertheless.
+#[test]
+fn a_walk_ends_while_pages_enter() {
+    let config = small(PolicyKind::FaceGr, 2, 2, 0);
+    let mut region = region(&config);
+    let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+    let (mut walk, mut number) = (Walk::default(), 0);
+    stage(&mut partition, 0);
+    while partition.walk(&mut walk, 1, |_| ()) || number == 0 {
+        let end = number + 2;
+        while number < end {
+            match partition.evict(page(1 + number), Lsn(1), true, true) {
+                Admission::Stage { frame, .. } => {
+                    partition.staged(frame);
+                    number += 1;
+                }
+                _ => match partition.next_job().expect("there is room, or a job") {
+                    Job::Write { ticket, pages, .. } => partition.written(ticket, &pages),
+                    Job::Dequeue { ticket, .. } => partition.dequeued(ticket),
+                    job => panic!("{job:?}"),
+                },
+            }
+        }
+        assert!(number < 8 * config.slots, "it runs after the rear");
+    }
+    assert!(number >= config.slots, "the ring went round");
+}
+
 /// A second chance would give a page of a long range a position that is not below the record's.
 #[test]
 fn a_page_that_is_being_forgotten_gets_no_second_chance() {

@@ -4,8 +4,9 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, MemoryDevice, Profile, Scale};
-use entresol_engine::{FlashTier, Layer, TierError, TierOptions};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Profile, Scale};
+use entresol_engine::{FlashTier, Layer, TierError, TierOptions, flash_bytes};
+use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::{JoinHandle, sleep, spawn};
@@ -98,6 +99,40 @@ fn no_page_of_a_long_range_outlives_it() {
             assert_eq!(left, [], "of {forgotten} pages that were forgotten");
             readers.end();
             tier.close().unwrap();
+        });
+    }
+}
+
+/// The flash fails while pages that are dead already are forgotten in many steps. Nothing depends on them, so
+/// the cache goes on without it.
+#[test]
+fn dead_pages_do_not_keep_a_cache_from_going_on_without_its_flash() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    for seed in 0..30 {
+        run(seed, 1, || {
+            let options = TierOptions { page_format: PageFormat::Raw, ..small(PolicyKind::FaceGsc, 2_400) };
+            let plan = Arc::new(FaultPlan::none());
+            let flash = MemoryDevice::new("flash", flash_bytes(&options));
+            let flash = Arc::new(FaultyDevice::new("flash", flash, plan.clone()));
+            let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(4_000)));
+            let tier = FlashTier::create(flash, disk, options).unwrap();
+            (0..2_000).for_each(|page| tier.write_pages(PageId(page), &[7; PAGE]).unwrap());
+            tier.flush().unwrap();
+            let writer = spawn("writes", {
+                let (tier, plan) = (tier.clone(), plan.clone());
+                move || {
+                    let at = plan.operations() + 1;
+                    let (device, fault) = (Some("flash".to_owned()), Fault::WriteError);
+                    plan.inject(Injection { at, device, fault, forever: true });
+                    (0..60).for_each(|page| drop(tier.write_pages(PageId(page), &[8; PAGE])));
+                }
+            });
+            tier.forget(PageId(100), PageId(u64::MAX)).unwrap();
+            writer.join();
+            sleep(Duration::from_secs(1));
+            assert_eq!(tier.failure().map(|error| error.to_string()), None);
+            assert!(tier.notice().is_some(), "it goes on without its flash");
         });
     }
 }
@@ -201,6 +236,7 @@ fn nothing_is_written_in_vain_while_there_is_no_room() {
 fn each_mutant_is_noticed() {
     support::mutants::hunt(&[
         ("forgotten-before-its-write-is-durable", "no_page_of_a_long_range_outlives_it"),
+        ("dead-pages-await-their-cause", "dead_pages_do_not_keep_a_cache_from_going_on_without_its_flash"),
         ("slots-walked-before-frames", "no_page_outlives_its_range_in_slots"),
         ("cause-begins-before-its-record", "those_who_wait_for_room_do_not_hold_up_those_who_make_it"),
         ("records-written-in-vain", "nothing_is_written_in_vain_while_there_is_no_room"),

@@ -78,8 +78,7 @@ impl Front {
         let entries = self.with(|partition| partition.entries())?;
         if is_long(pages, entries) {
             return match self.is_log() {
-                // Its record is not to be on flash before all steps are done.
-                true => self.forget_before(pages, || Ok::<(), TierError>(())),
+                true => self.forget_long(pages),
                 false => self.forget_cached(pages),
             };
         }
@@ -88,6 +87,15 @@ impl Front {
             found += self.forget_some(part)?;
         }
         Ok(found)
+    }
+
+    /// Log placement: pages that are dead, in many steps. The record of them is not to be on flash before the
+    /// last one: so they have a cause, though no slot needs to wait for it.
+    fn forget_long(&self, pages: (PageId, PageId)) -> Result<u64, TierError> {
+        let Some((cause, begun)) = self.begin_to_forget(pages)? else { return Ok(0) };
+        let dead = if mutant!("dead-pages-await-their-cause") { cause.number } else { 0 };
+        let forgotten = self.forget_begun(pages, dead, begun);
+        self.cause_ends(cause, forgotten)
     }
 
     /// Forgets those of the pages from `first` to `last` that are in the cache and not dirty. What may be
@@ -122,12 +130,17 @@ impl Front {
         let Some((cause, begun)) = self.begin_to_forget(pages)? else {
             return make_dead().map(|()| 0);
         };
-        let forgotten = self.forget_begun(pages, &cause, begun);
+        let forgotten = self.forget_begun(pages, after(&cause), begun);
         #[cfg(feature = "hooks")]
         crate::hooks::pass("around");
         let made = forgotten.map_err(E::from).and_then(|found| make_dead().map(|()| found));
+        self.cause_ends(cause, made)
+    }
+
+    /// What a cause stands for is done, or has failed.
+    fn cause_ends<E: From<TierError>>(&self, cause: Cause, made: Result<u64, E>) -> Result<u64, E> {
         // If the cache has ended meanwhile, the next open may have found the copies by now.
-        let made = made.and_then(|found| Ok(self.check_running().map(|_| found)?));
+        let made = made.and_then(|found| Ok(self.check_running_in_any_case().map(|_| found)?));
         match made {
             Ok(_) => {
                 self.board.causes.ends(cause);
@@ -204,7 +217,7 @@ impl Front {
     }
 
     /// The steps after the first one. The pages are recorded: there is no way back.
-    fn forget_begun(&self, pages: (PageId, PageId), cause: &Cause, begun: Begun) -> Result<u64, TierError> {
+    fn forget_begun(&self, pages: (PageId, PageId), after: u64, begun: Begun) -> Result<u64, TierError> {
         let found = match begun {
             Begun::Done { found, in_dequeue } => {
                 if found > 0 {
@@ -216,7 +229,7 @@ impl Front {
                 }
                 found
             }
-            Begun::Steps { below } => self.forget_steps(pages, below, after(cause))?,
+            Begun::Steps { below } => self.forget_steps(pages, below, after)?,
         };
         loop {
             match self.wait_for_dequeues(pages.0, pages.1) {
@@ -231,7 +244,7 @@ impl Front {
         let entries = self.with(|partition| partition.entries())?;
         let mut copies = 0;
         let mut step = |forget: &mut dyn FnMut(&mut Partition<'_>) -> Forget| loop {
-            if !self.check_running()? {
+            if !self.check_running_in_any_case()? {
                 return Ok::<(), TierError>(());
             }
             // See `Front::forget_when_possible`.
@@ -258,6 +271,16 @@ impl Front {
             self.job_is_done();
         }
         Ok(copies)
+    }
+
+    /// As [`Front::check_running`]; an interruption changes nothing.
+    fn check_running_in_any_case(&self) -> Result<bool, TierError> {
+        loop {
+            match self.check_running() {
+                Err(TierError::Interrupted) => {}
+                checked => return checked,
+            }
+        }
     }
 
     fn holds_no_cause(&self) {
@@ -349,7 +372,7 @@ impl Front {
             return Ok(found);
         }
         for from in (first.0..=last.0).step_by(PLACES_AT_ONCE as usize) {
-            let some = from..=last.0.min(from + u64::from(PLACES_AT_ONCE) - 1);
+            let some = from..=last.0.min(from.saturating_add(u64::from(PLACES_AT_ONCE) - 1));
             let living: Living = self.with_objects(|partition, mut objects| {
                 let living = |page| living(partition, objects.as_deref_mut(), page);
                 some.map(PageId).filter_map(living).collect()

@@ -236,6 +236,7 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "contradicted-lsn-believed",
     "damage-looked-after-too-late",
     "damaged-directory-left",
+    "dead-pages-await-their-cause",
     "destaged-page-written-again",
     "durable-told-though-forgotten",
     "flush-leaves-forgotten-pages",
