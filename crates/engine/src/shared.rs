@@ -264,9 +264,9 @@ impl SharedFront {
         last: PageId,
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let made = self.front.forget_before((first, last), make_dead);
+        let made = self.front.forget_for((first, last), make_dead);
         self.service.notify_all();
-        made.map(drop)
+        made
     }
 
     /// What becomes of a page that the mode, or its format, does not let enter the flash now.

@@ -18,6 +18,14 @@ pub(super) struct Direct {
     failed: OnceLock<DeviceError>,
 }
 
+/// What failed below a cache.
+fn of_disk(error: TierError) -> DeviceError {
+    match error {
+        TierError::Device { source, .. } => source,
+        error => DeviceError::Dead { device: "disk".to_owned(), reason: error.to_string() },
+    }
+}
+
 impl Direct {
     pub fn new(home: Arc<InPlaceDisk>) -> Self {
         let (written, durable) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -84,26 +92,16 @@ impl Direct {
         Ok(())
     }
 
-    pub fn flush(&self) -> Result<(), VolumeError> {
-        self.flush_by(|| self.home.sync())
-    }
-
-    /// As [`Direct::flush`], by a sync of a cache of the same disk: it knows then if that fails.
-    pub fn flush_with(&self, tier: Option<&dyn PageCache>) -> Result<(), VolumeError> {
-        let Some(tier) = tier else { return self.flush() };
-        self.flush_by(|| {
-            tier.sync_disk().map_err(|error| match error {
-                TierError::Device { source, .. } => source,
-                error => DeviceError::Dead { device: "disk".to_owned(), reason: error.to_string() },
-            })
-        })
-    }
-
-    fn flush_by(&self, sync: impl FnOnce() -> Result<(), DeviceError>) -> Result<(), VolumeError> {
+    /// A cache of the same disk makes the sync, if there is one: then it knows if that fails.
+    pub fn flush(&self, tier: Option<&dyn PageCache>) -> Result<(), VolumeError> {
         self.check()?;
         let written = self.written.load(SeqCst);
         if written > self.durable.load(SeqCst) {
-            sync().inspect_err(|error| _ = self.failed.set(error.clone()))?;
+            let synced = match tier {
+                Some(tier) => tier.sync_disk().map_err(of_disk),
+                None => self.home.sync(),
+            };
+            synced.inspect_err(|error| _ = self.failed.set(error.clone()))?;
             self.durable.fetch_max(written, SeqCst);
         }
         Ok(())

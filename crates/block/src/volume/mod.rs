@@ -396,7 +396,7 @@ impl Volume {
             tier.flush()?;
         }
         if !mutant!("flush-without-the-rest") {
-            self.direct.flush_with(cache.map(|cache| &*cache.tier))?;
+            self.direct.flush(cache.map(|cache| &*cache.tier))?;
         }
         self.release(visible)
     }

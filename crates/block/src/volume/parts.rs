@@ -64,7 +64,7 @@ impl Volume {
                 let written = self.direct.write(self.offset_of(piece), bytes);
                 // The cache does not know of this write, and may be given the page by the next reader. Also
                 // after a failure: the disk may have carried it out.
-                self.direct.flush_with(Some(tier))?;
+                self.direct.flush(Some(tier))?;
                 tier.forget(id, id)?;
                 written?;
             }

@@ -67,7 +67,7 @@ impl Volume {
         if let Some(Cache { tier, .. }) = &*held {
             tier.close()?;
         }
-        self.direct.flush()?;
+        self.direct.flush(None)?;
         self.end_journal().map_err(VolumeError::Journal)
     }
 

@@ -120,27 +120,24 @@ impl Front {
     /// copies are forgotten in memory first, so that no destage of one follows that write. No record of it is
     /// written to flash, and no slot released, before `make_dead` has returned. If that fails, or the process
     /// dies meanwhile, what was forgotten may be the newest version there is. The next open finds it: the
-    /// caller ends the cache, and the memory that processes share is given up. Returns how many copies were
-    /// in the cache. Only with log placement.
-    pub(crate) fn forget_before<E: From<TierError>>(
+    /// caller ends the cache, and the memory that processes share is given up. Only with log placement.
+    pub(crate) fn forget_for<E: From<TierError>>(
         &self,
         pages: (PageId, PageId),
         make_dead: impl FnOnce() -> Result<(), E>,
-    ) -> Result<u64, E> {
-        let Some((cause, begun)) = self.begin_to_forget(pages)? else {
-            return make_dead().map(|()| 0);
-        };
+    ) -> Result<(), E> {
+        let Some((cause, begun)) = self.begin_to_forget(pages)? else { return make_dead() };
         let forgotten = self.forget_begun(pages, after(&cause), begun);
         #[cfg(feature = "hooks")]
         crate::hooks::pass("around");
-        let made = forgotten.map_err(E::from).and_then(|found| make_dead().map(|()| found));
+        let made = forgotten.map_err(E::from).and_then(|_| make_dead());
         self.cause_ends(cause, made)
     }
 
     /// What a cause stands for is done, or has failed.
-    fn cause_ends<E: From<TierError>>(&self, cause: Cause, made: Result<u64, E>) -> Result<u64, E> {
+    fn cause_ends<T, E: From<TierError>>(&self, cause: Cause, made: Result<T, E>) -> Result<T, E> {
         // If the cache has ended meanwhile, the next open may have found the copies by now.
-        let made = made.and_then(|found| Ok(self.check_running_in_any_case().map(|_| found)?));
+        let made = made.and_then(|made| Ok(self.check_running_in_any_case().map(|_| made)?));
         match made {
             Ok(_) => {
                 self.board.causes.ends(cause);

@@ -65,7 +65,7 @@ impl Back {
             true => self.write_to_disk(victim.page, data),
             false => Ok(()),
         };
-        let written = self.front.forget_before((victim.page, victim.page), make_dead);
+        let written = self.front.forget_for((victim.page, victim.page), make_dead);
         // If it failed, what was forgotten may be the newest version there is: a restart finds it.
         written.inspect_err(|error| self.fail(error.clone()))?;
         self.front.tallies().bypassed.add(write.into());
@@ -142,7 +142,7 @@ impl Back {
             .into());
         }
         let make_dead = || self.disk.forget_missing((first, last), make_dead);
-        self.front.forget_before((first, last), make_dead).map(drop).inspect_err(|_| {
+        self.front.forget_for((first, last), make_dead).inspect_err(|_| {
             let why =
                 "what was to make forgotten pages dead has failed; open the cache again, which finds them";
             self.fail(TierError::Refused(why.to_owned()));
