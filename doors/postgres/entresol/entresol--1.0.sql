@@ -112,22 +112,25 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 CREATE FUNCTION entresol_evict(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
--- Keeps a relation out of the cache, or lets it enter again. At once, not with the transaction.
+-- Keeps a relation out of the cache, or lets it enter again: sets its security label. With the transaction.
 CREATE FUNCTION entresol_keep_out(relation regclass, keep boolean DEFAULT true) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
+-- The files of such relations, in all databases. "leaves": the relation may enter again; its clean pages do so when
+-- the file is durable.
 CREATE FUNCTION entresol_kept_out(
     OUT database oid,
     OUT relid oid,
     OUT tablespace oid,
-    OUT relfilenode oid
+    OUT relfilenode oid,
+    OUT leaves boolean
 ) RETURNS SETOF record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 
 -- The relations of this database that are kept out.
 CREATE VIEW entresol_kept_out AS
-SELECT DISTINCT relid::regclass AS relation
-FROM entresol_kept_out()
-WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database());
+SELECT objoid::regclass AS relation
+FROM pg_catalog.pg_seclabel
+WHERE provider = 'entresol' AND label = 'keep-out' AND classoid = 'pg_catalog.pg_class'::regclass AND objsubid = 0;
 
 -- Only pg_monitor reads, only superusers act.
 REVOKE ALL ON FUNCTION entresol_stat(), entresol_state(), entresol_stat_latency(), entresol_stat_backend(),

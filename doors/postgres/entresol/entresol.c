@@ -184,6 +184,7 @@ set_up_memory(void)
 		pg_atomic_init_u32(&door->state, DOOR_NEW);
 		pg_atomic_init_u32(&door->worker, 0);
 		pg_atomic_init_u32(&door->kept_count, 0);
+		pg_atomic_init_u32(&door->kept_places, 0);
 		door->kept_lock = &GetNamedLWLockTranche("entresol")->lock;
 		door_load_kept();
 	}
@@ -234,6 +235,8 @@ _PG_init(void)
 					 errhint("The warning before this says why.")));
 	}
 
+	door_watch_marks();
+
 	/* In a single-user server there is no worker. Then the cluster is refused if it needs its cache. */
 	if (!IsPostmasterEnvironment || flash[0] == '\0')
 		return;
@@ -243,5 +246,4 @@ _PG_init(void)
 	previous_startup = shmem_startup_hook;
 	shmem_startup_hook = set_up_memory;
 	door_register_worker();
-	door_watch_kept();
 }

@@ -307,7 +307,8 @@ write_through(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, co
 	SMgrRelation reln;
 
 	/* What stays in shared buffers is offered as a clean page when it leaves them. */
-	if ((flags & FLASH_STAGE_EVICT) == 0 || (flags & FLASH_STAGE_PULL) != 0 || door_is_kept(rlocator))
+	if ((flags & FLASH_STAGE_EVICT) == 0 || (flags & FLASH_STAGE_PULL) != 0 ||
+		door_kept(rlocator) != KEPT_NOT)
 		return false;
 	/* Hint bits may change the page meanwhile: both get the same bytes. */
 	memcpy(copy.data, page, BLCKSZ);
@@ -340,6 +341,7 @@ static bool
 stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char *page, XLogRecPtr lsn, int flags)
 {
 	bool		is_dirty = (flags & FLASH_STAGE_DIRTY) != 0;
+	Kept		kept;
 	int			code;
 
 	if (!is_there())
@@ -350,9 +352,10 @@ stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char
 	 * A destage may be torn, as the cache keeps its copy until it is durable. So without full-page images every
 	 * dirty page goes through the cache, also those that its owner would keep out.
 	 */
+	kept = door_kept(rlocator);
 	if (is_dirty && !fullPageWrites)
 		flags |= ENT_ATOMIC;
-	else if (door_is_kept(rlocator))
+	else if (kept == KEPT_OUT || (kept == KEPT_CLEAN && !is_dirty))
 		flags |= ENT_KEPT_OUT;
 	code = hand_down(rlocator, forknum, blkno, page, lsn, flags);
 	if (unlikely(code == ENT_DISK_ONLY && (flags & ENT_ATOMIC) != 0))
@@ -380,6 +383,7 @@ forget(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, BlockNumb
 static void
 forget_relation(RelFileLocator rlocator)
 {
+	door_file_is_gone(rlocator);
 	if (is_there())
 		check_waited(wait_for_forget, ent_forget_relation(fork_of(rlocator, MAIN_FORKNUM)));
 }
@@ -387,6 +391,7 @@ forget_relation(RelFileLocator rlocator)
 static void
 forget_database(Oid dbid, Oid spcid)
 {
+	door_database_is_gone(dbid, spcid);
 	if (is_there())
 		check_waited(wait_for_forget, ent_forget_database(dbid, spcid));
 }
@@ -511,6 +516,7 @@ checkpoint(XLogRecPtr redo, int flags)
 	XLogRecPtr	done;
 	int			code;
 
+	door_kept_at_checkpoint(redo, flags);
 	if (!is_there())
 		return;
 	done = door_redo();
@@ -560,4 +566,6 @@ const FlashCacheRoutine door_routine = {
 	.startup = startup,
 	.checkpoint = checkpoint,
 	.shutdown = shutdown_hook,
+	.new_file = door_new_file,
+	.redo_note = door_redo_note,
 };

@@ -8,6 +8,7 @@ mod dies;
 mod disk;
 mod failover;
 mod faults;
+mod keep_out;
 mod kept;
 mod kill;
 mod loopback;

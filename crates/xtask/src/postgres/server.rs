@@ -256,6 +256,15 @@ impl<'a> Server<'a> {
         output(self.psql().args(["-c", statement]))
     }
 
+    /// Gives a folder to the user that it runs as.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn own(&self, folder: &Path) -> Result<()> {
+        self.user.own(folder)
+    }
+
     /// psql on this server.
     pub fn psql(&self) -> Command {
         let mut psql = self.client("psql");

@@ -25,10 +25,10 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
 }
 
 /// Asks a server, and compares.
-struct Sql<'a>(&'a Server<'a>);
+pub(super) struct Sql<'a>(pub &'a Server<'a>);
 
 impl Sql<'_> {
-    fn expect(&self, statement: &str, expected: &str) -> Result<()> {
+    pub fn expect(&self, statement: &str, expected: &str) -> Result<()> {
         let found = self.0.query(statement)?;
         if found != expected {
             bail!("sql: {statement}: {found}, expected {expected}");
@@ -36,7 +36,7 @@ impl Sql<'_> {
         Ok(())
     }
 
-    fn refuse(&self, statement: &str, expected: &str) -> Result<()> {
+    pub fn refuse(&self, statement: &str, expected: &str) -> Result<()> {
         match self.0.query(statement) {
             Ok(said) => bail!("sql: {statement}: {said}; it is to be refused"),
             Err(error) if format!("{error:#}").contains(expected) => Ok(()),
@@ -45,7 +45,7 @@ impl Sql<'_> {
     }
 
     /// Blocks of a table in the cache.
-    fn cached(&self, table: &str) -> Result<u64> {
+    pub fn cached(&self, table: &str) -> Result<u64> {
         let found = self.0.query(&format!(
             "SELECT coalesce(sum(cached), 0) FROM entresol_stat_relation WHERE relation = '{table}'::regclass"
         ))?;

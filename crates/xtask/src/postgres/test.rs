@@ -2,7 +2,9 @@
 
 use super::build::{Build, BuildArgs, can_be_made, make};
 use super::cache::{ENTRESOL, MODEL, THROUGH};
-use super::{binding, dies, disk, failover, faults, kill, model, module, sql, standby, suites, tap};
+use super::{
+    binding, dies, disk, failover, faults, keep_out, kill, model, module, sql, standby, suites, tap,
+};
 use crate::paths;
 use crate::programs::{User, is_root, output};
 use crate::step::Steps;
@@ -44,6 +46,8 @@ enum Suite {
     FlashBinding,
     /// The extension's views, and who may read them.
     FlashSql,
+    /// Relations that are kept out of the cache: rewrites, crashes, dumps, a standby.
+    FlashKept,
     /// Damaged pages on flash: no query gets a wrong answer.
     FlashFaults,
     /// A backup under load, restored without a flash, and as a standby with its own.
@@ -141,6 +145,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::DiskFaults,
         Suite::FlashBinding,
         Suite::FlashSql,
+        Suite::FlashKept,
         Suite::FlashFaults,
         Suite::FlashStandby,
     ];
@@ -163,6 +168,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::DiskFaults => disk::test(&bench)?,
             Suite::FlashBinding => binding::test(&bench)?,
             Suite::FlashSql => sql::test(&bench)?,
+            Suite::FlashKept => keep_out::test(&bench)?,
             Suite::FlashFaults => faults::test(&bench)?,
             Suite::FlashStandby => standby::test(&bench)?,
             Suite::Tap => tap::over_model(&bench)?,
