@@ -292,11 +292,18 @@ fn databases(sql: &Sql<'_>) -> Result<()> {
 
 /// A standby with its own flash has the primary's marks, and is told of files by the log.
 fn standby(bench: &Bench, primary: &Sql<'_>) -> Result<()> {
+    primary.0.query("CREATE DATABASE look")?;
+    output(primary.0.psql().args(["-d", "look", "-c", "CREATE EXTENSION entresol"]))?;
     let standby = Server::from_backup(&bench.build, &bench.user, "kept standby", primary.0, &["-R"])?;
     standby.set("entresol.flash", &standby.data().with_file_name("flash").display().to_string())?;
     standby.start_again()?;
     let sql = Sql(&standby);
-    // Not one session of the standby has looked at the database's marks before.
+    // The log alone has told the standby: no session of the table's database was there.
+    let files = "SELECT count(*) FROM entresol_kept_out()";
+    let found = output(standby.psql().args(["-d", "look", "-c", files]))?;
+    if found != "1" {
+        bail!("kept: {found} files are kept out by a standby that has just begun, instead of one");
+    }
     primary.0.query("TRUNCATE k")?;
     fill(primary)?;
     primary.0.query("SELECT entresol_keep_out('other')")?;
