@@ -55,6 +55,7 @@ pub use error::TierError;
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
 pub use forecast::Forecasts;
 pub use fragments::{FragmentOptions, FragmentRead, FragmentTier, POINTS as FRAGMENT_POINTS};
+pub use front_flash::FlashPlace;
 pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;

@@ -175,6 +175,9 @@ fn open_tier(
     }
     let flash_options = FileOptions { create: !is_needed, ..FileOptions::create(settings.flash_bytes) };
     let flash = open_device(&settings.flash, flash_options).map_err(|error| error.to_string())?.device;
+    if let Some(file) = flash.queued() {
+        memory.board().flash.set(std::process::id(), file.descriptor());
+    }
     let log = log_of(cluster);
     let binding = disk_binding(&label)?;
     if let Some(found) = binding.filter(|found| is_needed && found.log != log) {

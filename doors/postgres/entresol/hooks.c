@@ -10,6 +10,7 @@
 #include "catalog/pg_control.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "postmaster/interrupt.h"
 #include "postmaster/startup.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
@@ -19,6 +20,7 @@
 #include "storage/pmsignal.h"
 #include "storage/smgr.h"
 #include "utils/guc.h"
+#include "utils/timeout.h"
 #include "utils/wait_event.h"
 
 /* Between two looks at what another process does. */
@@ -46,14 +48,73 @@ door_error(void)
 	return sentence;
 }
 
-/* This process waits without locks, and may be told to stop waiting. */
-static bool cancellable;
+/* What ends a wait for the cache, beside the end of the postmaster. */
+static enum
+{
+	BY_NOTHING,					/* the cache has changed, and the caller cannot go back */
+	BY_END_OR_CANCEL,			/* a lock is held: the statement is cancelled, or the process is to end */
+	BY_INTERRUPTS,
+}			wait_ends;
+
+/* Whether this process is to give up what it does, of the interrupts that do not look at whether locks are held. */
+static bool
+is_told_to_end(void)
+{
+	return ProcDiePending || (QueryCancelPending && QueryCancelHoldoffCount == 0) ||
+		(MyBackendType == B_BG_WRITER && ShutdownRequestPending);
+}
 
 /* Called between waits for the cache, possibly with locks: then nothing but this ends a wait. */
 static bool
 interrupted(void)
 {
-	return (cancellable && InterruptPending) || !PostmasterIsAliveInternal();
+	if (wait_ends == BY_INTERRUPTS ? InterruptPending : wait_ends == BY_END_OR_CANCEL && is_told_to_end())
+		return true;
+	return !PostmasterIsAliveInternal();
+}
+
+/* A wait for the cache begins. In critical sections nothing ends it. */
+static void
+begin_wait(uint32 event)
+{
+	if (CritSectionCount == 0)
+		wait_ends = InterruptHoldoffCount == 0 ? BY_INTERRUPTS : BY_END_OR_CANCEL;
+	pgstat_report_wait_start(event);
+}
+
+/*
+ * It has ended with "code". True: it is to be begun again. May raise the interrupt as an error, also with a lock on
+ * a buffer: as the server's own write of a page may, if it fails.
+ */
+static bool
+end_wait(int code)
+{
+	pgstat_report_wait_end();
+	wait_ends = BY_NOTHING;
+	if (likely(code != ENT_INTERRUPTED) || !PostmasterIsAliveInternal())
+		return false;
+	if (InterruptHoldoffCount == 0)
+		CHECK_FOR_INTERRUPTS();
+	else if (ProcDiePending)
+		ereport(FATAL,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("terminating process due to administrator command"),
+				 errdetail("It waited for the flash cache.")));
+	else if (QueryCancelPending)
+	{
+		QueryCancelPending = false;
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 get_timeout_indicator(STATEMENT_TIMEOUT, true) ?
+				 errmsg("canceling statement due to statement timeout") :
+				 errmsg("canceling statement due to user request"),
+				 errdetail("It waited for the flash cache.")));
+	}
+	else if (is_told_to_end())
+		ereport(ERROR,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("the process is to end, and waited for the flash cache")));
+	return true;
 }
 
 static void
@@ -106,6 +167,8 @@ wait_for_state(DoorState state)
 	{
 		if (!PostmasterIsAliveInternal())
 			ereport(FATAL, (errmsg("terminating, since the postmaster has ended")));
+		if (CritSectionCount == 0)
+			CHECK_FOR_INTERRUPTS();
 		pg_usleep(POLL_US);
 	}
 }
@@ -261,9 +324,11 @@ read_blocks(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, void
 	if (!is_there())
 		return 0;
 	began = begin();
-	pgstat_report_wait_start(wait_for_read);
-	code = ent_read(fork_of(rlocator, forknum), blkno, buffers, nblocks, &done);
-	pgstat_report_wait_end();
+	do
+	{
+		begin_wait(wait_for_read);
+		code = ent_read(fork_of(rlocator, forknum), blkno, buffers, nblocks, &done);
+	} while (unlikely(end_wait(code)));
 	check(code);
 	if (done > 0)
 		end(ENT_TOOK_READ, began);
@@ -278,9 +343,11 @@ hand_down(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const 
 	instr_time	began = begin();
 	int			code;
 
-	pgstat_report_wait_start(wait_for_room);
-	code = ent_stage(fork_of(rlocator, forknum), blkno, page, lsn, flags);
-	pgstat_report_wait_end();
+	do
+	{
+		begin_wait(wait_for_room);
+		code = ent_stage(fork_of(rlocator, forknum), blkno, page, lsn, flags);
+	} while (unlikely(end_wait(code)));
 	check(code);
 	end(ENT_TOOK_STAGE, began);
 	return code;
@@ -363,7 +430,10 @@ stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char
 	return code == ENT_DONE;
 }
 
-/* Checks what "work" returns, which may wait for "event". */
+/*
+ * Checks what "work" returns, which may wait for "event". Nothing ends the wait, which is at most for the destage of
+ * a group: what was forgotten is gone, and the caller must write, truncate or unlink next.
+ */
 #define check_waited(event, work) \
 	do { \
 		int			code_; \
@@ -399,8 +469,16 @@ forget_database(Oid dbid, Oid spcid)
 static void
 sync_relation(RelFileLocator rlocator, ForkNumber forknum)
 {
-	if (is_there())
-		check_waited(wait_for_checkpoint, ent_flush(fork_of(rlocator, forknum)));
+	int			code;
+
+	if (!is_there())
+		return;
+	do
+	{
+		begin_wait(wait_for_checkpoint);
+		code = ent_flush(fork_of(rlocator, forknum));
+	} while (end_wait(code));
+	check(code);
 }
 
 /*
@@ -414,15 +492,12 @@ door_wait(int (*work) (void *), void *with)
 
 	if (!is_there())
 		return ENT_ABSENT;
+	CHECK_FOR_INTERRUPTS();
 	do
 	{
-		CHECK_FOR_INTERRUPTS();
-		cancellable = InterruptHoldoffCount == 0 && CritSectionCount == 0;
-		pgstat_report_wait_start(wait_for_destage);
+		begin_wait(wait_for_destage);
 		code = work(with);
-		pgstat_report_wait_end();
-		cancellable = false;
-	} while (code == ENT_INTERRUPTED && PostmasterIsAliveInternal());
+	} while (end_wait(code));
 	check(code);
 	return code;
 }

@@ -14,6 +14,7 @@ mod kill;
 mod loopback;
 mod model;
 mod module;
+mod path;
 mod run;
 mod server;
 pub mod source;

@@ -256,6 +256,30 @@ impl<'a> Server<'a> {
         output(self.psql().args(["-c", statement]))
     }
 
+    /// As [`Server::query`], of a statement that may wait for ever.
+    ///
+    /// # Errors
+    ///
+    /// It has waited for a minute; the server's error.
+    pub fn query_that_ends(&self, statement: &str) -> Result<String> {
+        let mut psql = self.psql();
+        psql.args(["-c", statement]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut psql = psql.spawn().context("psql cannot be started")?;
+        let until = Instant::now() + Duration::from_secs(60);
+        while psql.try_wait()?.is_none() {
+            if Instant::now() > until {
+                psql.kill()?;
+                bail!("it waits for ever: {statement}");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        let said = psql.wait_with_output()?;
+        if !said.status.success() {
+            bail!("{statement}: {}", String::from_utf8_lossy(&said.stderr).trim());
+        }
+        Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
+    }
+
     /// Gives a folder to the user that it runs as.
     ///
     /// # Errors

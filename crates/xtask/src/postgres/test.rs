@@ -3,7 +3,7 @@
 use super::build::{Build, BuildArgs, can_be_made, make};
 use super::cache::{ENTRESOL, MODEL, THROUGH};
 use super::{
-    binding, dies, disk, failover, faults, keep_out, kill, model, module, sql, standby, suites, tap,
+    binding, dies, disk, failover, faults, keep_out, kill, model, module, path, sql, standby, suites, tap,
 };
 use crate::paths;
 use crate::programs::{User, is_root, output};
@@ -50,6 +50,8 @@ enum Suite {
     FlashKept,
     /// Damaged pages on flash: no query gets a wrong answer.
     FlashFaults,
+    /// The flash's path stops resolving: new sessions read what the others do.
+    FlashPath,
     /// A backup under load, restored without a flash, and as a standby with its own.
     FlashStandby,
     /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
@@ -147,6 +149,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::FlashSql,
         Suite::FlashKept,
         Suite::FlashFaults,
+        Suite::FlashPath,
         Suite::FlashStandby,
     ];
     let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
@@ -170,6 +173,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashSql => sql::test(&bench)?,
             Suite::FlashKept => keep_out::test(&bench)?,
             Suite::FlashFaults => faults::test(&bench)?,
+            Suite::FlashPath => path::test(&bench)?,
             Suite::FlashStandby => standby::test(&bench)?,
             Suite::Tap => tap::over_model(&bench)?,
             Suite::FlashTap => tap::over_flash(&bench, &arguments.script)?,
