@@ -4,10 +4,12 @@
 #include "door.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "access/xlog.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
 #include "common/relpath.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -77,6 +79,9 @@ check_flash(char **new, void **extra, GucSource source)
 	}
 	return true;
 }
+
+/* It names the flash that has pages of these files: crates/pg/src/worker.rs makes it. */
+#define LABEL_FILE "entresol/label"
 
 /* Less has no room for a cache of any kind. */
 #define SIZE_MIN_MB 12
@@ -201,6 +206,51 @@ static const char *const settings[] = {
 	"entresol.workers", "entresol.writes_per_day", "entresol.drain_at_shutdown",
 };
 
+/* Whether pg_control says that the cache may have pages that are newer than the files. */
+static bool
+is_needed(void)
+{
+	bool		crc_ok;
+	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+	bool		needed = crc_ok && (control->pg_control_version & PG_CONTROL_CACHE_BIT) != 0;
+
+	pfree(control);
+	return needed;
+}
+
+/*
+ * Whether there is to be a cache.
+ *
+ * pg_upgrade starts the new server in binary upgrade mode, replaces its files by name, and calls pg_resetwal. So
+ * nothing is cached then. A cache that the cluster needs is opened, to be drained before anything else: see
+ * startup(). What another flash knows of the files is void.
+ *
+ * In a single-user server there is no worker. Then, and without a flash, the cluster is refused if it needs its
+ * cache.
+ */
+static bool
+is_wanted(void)
+{
+	bool		is_possible = IsPostmasterEnvironment && flash[0] != '\0';
+	bool		needed = is_needed();
+
+	if (needed && !is_possible)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("database cluster needs its flash cache"),
+				 errdetail("The cache may have pages that are newer than the files of the cluster."),
+				 IsPostmasterEnvironment ?
+				 errhint("Set \"entresol.flash\" to the flash that the cluster had before. To be without it, set \"entresol.drain_at_shutdown\" to on, start the server with its flash, and stop it.") :
+				 errhint("A single-user server cannot use it. Start the server with its flash and with \"entresol.drain_at_shutdown\" set to on, and stop it.")));
+	if (!is_possible || !IsBinaryUpgrade || needed)
+		return is_possible;
+	if (unlink(LABEL_FILE) != 0 && errno != ENOENT)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not remove file \"%s\": %m", LABEL_FILE)));
+	return false;
+}
+
 void
 _PG_init(void)
 {
@@ -237,8 +287,7 @@ _PG_init(void)
 
 	door_watch_marks();
 
-	/* In a single-user server there is no worker. Then the cluster is refused if it needs its cache. */
-	if (!IsPostmasterEnvironment || flash[0] == '\0')
+	if (!is_wanted())
 		return;
 	door_is_through = mode == 1;
 	previous_request = shmem_request_hook;

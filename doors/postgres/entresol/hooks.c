@@ -538,6 +538,30 @@ redo_begins(const FlashCacheStartup *at)
 						(unsigned long long) known)));
 }
 
+/*
+ * In binary upgrade mode the cluster is a stock one before redo begins, and nothing is cached: files are about to
+ * be replaced by name.
+ */
+static void
+drain_for_upgrade(void)
+{
+	door_set_state(DOOR_DRAINING);
+	while (door_state() == DOOR_DRAINING)
+	{
+		HandleStartupProcInterrupts();
+		pg_usleep(POLL_US);
+	}
+	if (door_state() == DOOR_NOT_DRAINED)
+		ereport(FATAL,
+				(errcode(ERRCODE_IO_ERROR),
+				 errmsg("the flash cache could not be drained: %s", door->message),
+				 errhint("The cluster still needs its flash.")));
+	SetControlFileCacheBit(false, true);
+	strlcpy(door->message, "binary upgrade mode", sizeof(door->message));
+	door_set_state(DOOR_OFF);
+	ereport(LOG, (errmsg("the flash cache was drained, and is not used in binary upgrade mode")));
+}
+
 static void
 startup(const FlashCacheStartup *at)
 {
@@ -575,6 +599,12 @@ startup(const FlashCacheStartup *at)
 				 errmsg("the flash cache is switched off: %s", door->message),
 				 errdetail("The files of the cluster are complete without it."),
 				 errhint("Replace the flash device, or name another one in \"entresol.flash\", and restart the server.")));
+		return;
+	}
+
+	if (IsBinaryUpgrade)
+	{
+		drain_for_upgrade();
 		return;
 	}
 

@@ -24,6 +24,7 @@ mod suites;
 mod tap;
 mod test;
 mod tools;
+mod upgrade;
 
 pub use bench::{BenchArgs, bench};
 pub use build::{BuildArgs, build};

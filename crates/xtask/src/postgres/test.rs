@@ -4,6 +4,7 @@ use super::build::{Build, BuildArgs, can_be_made, make};
 use super::cache::{ENTRESOL, MODEL, THROUGH};
 use super::{
     binding, dies, disk, failover, faults, keep_out, kill, model, module, path, sql, standby, suites, tap,
+    upgrade,
 };
 use crate::paths;
 use crate::programs::{User, is_root, output};
@@ -52,6 +53,8 @@ enum Suite {
     FlashFaults,
     /// The flash's path stops resolving: new sessions read what the others do.
     FlashPath,
+    /// pg_upgrade into a cluster with a flash, in both modes.
+    FlashUpgrade,
     /// A backup under load, restored without a flash, and as a standby with its own.
     FlashStandby,
     /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
@@ -150,6 +153,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::FlashKept,
         Suite::FlashFaults,
         Suite::FlashPath,
+        Suite::FlashUpgrade,
         Suite::FlashStandby,
     ];
     let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
@@ -174,6 +178,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashKept => keep_out::test(&bench)?,
             Suite::FlashFaults => faults::test(&bench)?,
             Suite::FlashPath => path::test(&bench)?,
+            Suite::FlashUpgrade => upgrade::test(&bench)?,
             Suite::FlashStandby => standby::test(&bench)?,
             Suite::Tap => tap::over_model(&bench)?,
             Suite::FlashTap => tap::over_flash(&bench, &arguments.script)?,
