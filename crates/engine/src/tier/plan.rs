@@ -218,7 +218,7 @@ mod tests {
     use crate::superblock::empty_superblock;
     use entresol_core::{PolicyKind, Position};
     use entresol_format::Uuid;
-    use expect_test::expect;
+    use expect_test::expect_file;
     use std::fmt::Write;
 
     /// Label and superblock as the last open left them.
@@ -310,64 +310,7 @@ mod tests {
                 writeln!(table, "  {whose:21}| {free:48}| disk needs its own: {needs}").unwrap();
             }
         }
-        expect![[r#"
-            log, write-back
-              this disk's          | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
-              this disk's, cut off | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
-              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
-              a later epoch's      | Log: emptied, refused, refused                  | disk needs its own: refused
-              a branch's           | Log: emptied, refused, refused                  | disk needs its own: refused
-              an older state       | Log: emptied, refused, refused                  | disk needs its own: refused
-              a newer state        | Log: emptied, refused, refused                  | disk needs its own: refused
-              a renewal cut off    | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
-              detached             | Log: emptied, refused, refused                  | disk needs its own: refused
-              another disk's       | refused                                         | disk needs its own: refused
-              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
-              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
-              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
-            log, write-back, released
-              this disk's          | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
-              this disk's, cut off | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
-              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
-              a later epoch's      | Nothing: emptied                                | disk needs its own: refused
-              a branch's           | Nothing: emptied                                | disk needs its own: refused
-              an older state       | Nothing: emptied                                | disk needs its own: refused
-              a newer state        | Nothing: emptied                                | disk needs its own: refused
-              a renewal cut off    | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
-              detached             | Nothing: emptied                                | disk needs its own: refused
-              another disk's       | Nothing: emptied                                | disk needs its own: refused
-              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
-              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
-              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
-            log, write-through
-              this disk's          | Log: served, served, emptied; destages          | disk needs its own: Log: served, served, emptied; destages
-              this disk's, cut off | Log: served, served, emptied; destages          | disk needs its own: Log: served, served, emptied; destages
-              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
-              a later epoch's      | Nothing: emptied                                | disk needs its own: refused
-              a branch's           | Nothing: emptied                                | disk needs its own: refused
-              an older state       | Nothing: emptied                                | disk needs its own: refused
-              a newer state        | Nothing: emptied                                | disk needs its own: refused
-              a renewal cut off    | Log: served, served, emptied; destages          | disk needs its own: Log: served, served, emptied; destages
-              detached             | Nothing: emptied                                | disk needs its own: refused
-              another disk's       | Nothing: emptied                                | disk needs its own: refused
-              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
-              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
-              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
-            slots
-              this disk's          | Slots: served, served, refused                  | disk needs its own: Slots: served, served, refused
-              this disk's, cut off | Slots: served, served, refused                  | disk needs its own: Slots: served, served, refused
-              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
-              a later epoch's      | Nothing: emptied                                | disk needs its own: refused
-              a branch's           | Nothing: emptied                                | disk needs its own: refused
-              an older state       | Nothing: emptied                                | disk needs its own: refused
-              a newer state        | Nothing: emptied                                | disk needs its own: refused
-              a renewal cut off    | Slots: served, served, refused                  | disk needs its own: Slots: served, served, refused
-              detached             | Nothing: emptied                                | disk needs its own: refused
-              another disk's       | Nothing: emptied                                | disk needs its own: refused
-              the one that failed  | Nothing: degraded                               | disk needs its own: Nothing: degraded
-              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
-              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
-        "#]].assert_eq(&table);
+        expect_file!["plan_table.txt"].assert_eq(&table);
     }
 
     #[test]

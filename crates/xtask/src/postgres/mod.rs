@@ -15,6 +15,7 @@ mod model;
 mod module;
 mod run;
 mod server;
+mod snapshot;
 pub mod source;
 mod sql;
 mod standby;

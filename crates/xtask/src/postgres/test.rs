@@ -2,7 +2,9 @@
 
 use super::build::{Build, BuildArgs, can_be_made, make};
 use super::cache::{ENTRESOL, MODEL, THROUGH};
-use super::{binding, dies, disk, failover, faults, kill, model, module, sql, standby, suites, tap};
+use super::{
+    binding, dies, disk, failover, faults, kill, model, module, snapshot, sql, standby, suites, tap,
+};
 use crate::paths;
 use crate::programs::{User, is_root, output};
 use crate::step::Steps;
@@ -44,6 +46,9 @@ enum Suite {
     FlashBinding,
     /// The extension's views, and who may read them.
     FlashSql,
+    /// The cluster's files are put back to a snapshot, and the flash is not; as many times in each mode as
+    /// `--rounds` says.
+    FlashSnapshot,
     /// Damaged pages on flash: no query gets a wrong answer.
     FlashFaults,
     /// A backup under load, restored without a flash, and as a standby with its own.
@@ -76,7 +81,7 @@ pub struct TestArgs {
     /// The user that servers run as, if the caller is root [default then: nobody].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Rounds of the suites `kill`, `flash-kill` and `flash-failover`.
+    /// Rounds of the suites `kill`, `flash-kill`, `flash-snapshot` and `flash-failover`.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// Of the suite `flash-tap`, only the scripts whose path ends like this; may be repeated.
@@ -140,6 +145,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::FlashDies,
         Suite::DiskFaults,
         Suite::FlashBinding,
+        Suite::FlashSnapshot,
         Suite::FlashSql,
         Suite::FlashFaults,
         Suite::FlashStandby,
@@ -162,6 +168,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashDies => dies::test(&bench)?,
             Suite::DiskFaults => disk::test(&bench)?,
             Suite::FlashBinding => binding::test(&bench)?,
+            Suite::FlashSnapshot => snapshot::test(&bench, arguments.rounds)?,
             Suite::FlashSql => sql::test(&bench)?,
             Suite::FlashFaults => faults::test(&bench)?,
             Suite::FlashStandby => standby::test(&bench)?,
