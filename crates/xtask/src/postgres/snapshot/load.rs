@@ -65,8 +65,8 @@ impl Oracle {
         self.0.lock().expect("no client has panicked").clone()
     }
 
-    /// Asserts that each row has a version that was acknowledged in `at`, or a later one that was sent then; by
-    /// the table, by its indexes, and by all pages.
+    /// Asserts that each row has a version that was acknowledged in `at`, or a later one that was sent then;
+    /// by the table, by its indexes, and by all pages.
     pub(super) fn check(&self, server: &Server<'_>, at: &Versions) -> Result<()> {
         let rows = "SELECT id, version FROM versions ORDER BY id";
         let forbidden = ["enable_seqscan", "enable_indexscan"];

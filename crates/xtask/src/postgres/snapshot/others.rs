@@ -24,8 +24,8 @@ fn configuration(mode: &str) -> String {
     )
 }
 
-/// A cluster is put back to a copy that was made while it was stopped, and told to recover to a moment between
-/// that and now: its flash has what came after.
+/// A cluster is put back to a copy that was made while it was stopped, and told to recover to a moment
+/// between that and now: its flash has what came after.
 fn to_a_target(bench: &Bench, mode: &str) -> Result<()> {
     let name = format!("target {mode}");
     let server = Server::start(&bench.build, &bench.user, &name, &["-k"], &configuration(mode))?;
