@@ -81,8 +81,10 @@ typedef struct EntCluster
 	uint64_t	system_identifier;
 	uint64_t	redo;
 	uint32_t	timeline;
+	uint32_t	segment_bytes;	/* of a segment of the write-ahead log */
 	bool		backup;
 	bool		in_use;
+	bool		target;			/* recovery is to end at a target, and may not replay all of the log */
 } EntCluster;
 
 /* What the worker's main thread is to do. */
@@ -196,6 +198,11 @@ int32_t		ent_redo_changes(EntFork fork, uint32_t block);	/* [c] */
 int32_t		ent_overwrites(EntFork fork);	/* [c] */
 /* Reads blocks up to the first that is absent; how many goes to *done. */
 int32_t		ent_read(EntFork fork, uint32_t block, void *const *pages, uint32_t n, uint32_t *done);	/* [c] */
+/*
+ * The log up to "lsn" is durable, or was replayed. To be said before pages are handed down or forgotten: what they know is in
+ * the log before it.
+ */
+void		ent_log_at(uint32_t timeline, uint64_t lsn);	/* [c] */
 /* Takes a page. Waits for room if it is dirty and not pulled. */
 int32_t		ent_stage(EntFork fork, uint32_t block, const void *page, uint64_t lsn, uint32_t flags);	/* [c] */
 

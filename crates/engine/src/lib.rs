@@ -44,13 +44,13 @@ pub use api::{
 };
 pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget};
 pub use buffer::AlignedBuffer;
-pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding};
+pub use disk::{DiskLayer, Home, InPlaceDisk, Names, OwnersLog, WholeDisk, disk_binding};
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
 pub use entresol_core::{Costs, Mode};
-pub use entresol_format::Uuid;
 pub use entresol_format::label::Session;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
+pub use entresol_format::{LogPosition, Uuid};
 pub use error::TierError;
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
 pub use forecast::Forecasts;
@@ -62,5 +62,6 @@ pub use report::OpenReport;
 pub use shadow::Shadow;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
 pub use tier::{
-    DetachReport, FlashRead, FlashTier, cache_on, detach, disown, flash_has_failed, marks_on, renounce,
+    DetachReport, FlashRead, FlashTier, cache_on, detach, disown, flash_has_failed, marks_on, renewals_on,
+    renounce,
 };

@@ -9,7 +9,7 @@ use entresol_device::{Device, put_over, write_copies, write_proved};
 use entresol_format::label::Label;
 use entresol_format::losses::Losses;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
-use entresol_format::{BLOCK_BYTES, BlockFault};
+use entresol_format::{BLOCK_BYTES, BlockFault, LogPosition};
 
 /// Names in the error of a write that cannot be read back.
 const NAMES: (&str, &str) = ("flash", "superblock");
@@ -67,6 +67,9 @@ pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u
         losses: Losses::default(),
         marks: [0; 2],
         costs: options.costs,
+        renewal: label.renewal,
+        log: LogPosition::default(),
+        mark_digests: [0; 2],
     }
 }
 

@@ -36,7 +36,8 @@ pub struct RawLabel {
     pub(crate) session_nonce: U64,
     pub(crate) failed_epoch: U64,
     pub(crate) failed_nonce: U64,
-    pub(crate) zero: [u8; 3960],
+    pub(crate) renewal: U64,
+    pub(crate) zero: [u8; 3952],
 }
 
 const _: () = assert!(size_of::<RawLabel>() == BLOCK_BYTES);
@@ -81,6 +82,8 @@ pub struct Label {
     pub failed_epoch: u64,
     /// The nonce of that epoch.
     pub failed_nonce: u64,
+    /// Incremented before the cache drops what only this disk's state of now has made unneeded.
+    pub renewal: u64,
 }
 
 impl Label {
@@ -104,6 +107,7 @@ impl Label {
         raw.session_nonce.set(self.session.nonce);
         raw.failed_epoch.set(self.failed_epoch);
         raw.failed_nonce.set(self.failed_nonce);
+        raw.renewal.set(self.renewal);
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, MAGIC, self.sequence);
     }
@@ -128,6 +132,7 @@ impl Label {
             session: Session { number: raw.session.get(), nonce: raw.session_nonce.get() },
             failed_epoch: raw.failed_epoch.get(),
             failed_nonce: raw.failed_nonce.get(),
+            renewal: raw.renewal.get(),
         })
     }
 }

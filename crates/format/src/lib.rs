@@ -12,6 +12,7 @@ pub mod label;
 pub mod layout;
 pub mod losses;
 pub mod missing;
+pub mod owners_log;
 pub mod page;
 pub mod page_format;
 pub mod postgres;
@@ -26,4 +27,5 @@ pub mod temperatures;
 
 pub use block::{BLOCK_BYTES, BlockFault, FORMAT_VERSION, Uuid};
 pub use layout::Layout;
+pub use owners_log::LogPosition;
 pub use page_format::PageFormat;

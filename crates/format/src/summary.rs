@@ -13,6 +13,7 @@
 //! In format version 1 a group has one summary, after its pages, no parts, and lists stale pages one by one.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
+use crate::owners_log::{LOG_POSITION_BYTES, LogPosition, RawLogPosition};
 use crate::stale::{RawStale, STALE_BYTES};
 use entresol_core::{Forgotten, GROUP_PAGES_MAX, Lsn, PageId, Position, mutant};
 use zerocopy::little_endian::{U32, U64, U128};
@@ -71,9 +72,12 @@ const FIXED: usize = size_of::<RawSummary>();
 const ENTRY: usize = size_of::<RawEntry>();
 const _: () = assert!(FIXED == 112 && ENTRY == 24 && FIXED + ENTRY * GROUP_PAGES_MAX <= BLOCK_BYTES);
 
+/// Where the position in the owner's log is: at the end of the block.
+const LOG_AT: usize = BLOCK_BYTES - LOG_POSITION_BYTES;
+
 /// Most records of forgotten pages that fit into the summary of a group of `group_pages` pages.
 pub const fn stale_max(group_pages: u32) -> usize {
-    (BLOCK_BYTES - FIXED - ENTRY * group_pages as usize) / STALE_BYTES
+    (LOG_AT - FIXED - ENTRY * group_pages as usize) / STALE_BYTES
 }
 
 /// The fixed part of a summary, decoded.
@@ -99,6 +103,8 @@ pub struct Head {
     pub flushed: u32,
     /// Of the two summaries of a group, the one with the greater number counts.
     pub revision: u64,
+    /// How far the owner's log was, at least: what is in the group depends on no record after it.
+    pub log: LogPosition,
 }
 
 impl Head {
@@ -174,6 +180,9 @@ pub fn encode(
         block[at..at + STALE_BYTES].copy_from_slice(RawStale::of(record).as_bytes());
         at += STALE_BYTES;
     }
+    if head.version > 1 {
+        block[LOG_AT..].copy_from_slice(RawLogPosition::of(head.log).as_bytes());
+    }
     block::seal_as(head.version, block, MAGIC, head.group);
 }
 
@@ -227,7 +236,12 @@ impl<'a> Summary<'a> {
             possible.map(|(all, _)| RawStales::Records(all))
         };
         let Some(stale) = stale else { return impossible("stale", count.into()) };
+        // A summary from before there was a position may have a record there.
+        let has_log = version > 1 && count_of <= stale_max(group_pages);
+        let log =
+            RawLogPosition::read_from_bytes(&block[LOG_AT..]).expect("a block has these bytes at its end");
         let head = Head {
+            log: if has_log { log.read() } else { LogPosition::default() },
             version,
             group: header.sequence.get(),
             cache: raw.cache,

@@ -7,6 +7,7 @@
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use crate::losses::{Losses, RawLosses};
+use crate::owners_log::{LogPosition, RawLogPosition};
 use crate::page_format::PageFormat;
 use crate::stamps::Stamps;
 use entresol_core::{Config, Costs, Mode, Placement, PolicyKind, Position, mutant};
@@ -62,7 +63,10 @@ pub struct RawSuperblock {
     pub(crate) objects: U32,
     pub(crate) marks: [U64; 2],
     pub(crate) costs: [U32; 6],
-    pub(crate) zero: [u8; 3736],
+    pub(crate) renewal: U64,
+    pub(crate) log: RawLogPosition,
+    pub(crate) mark_digests: [U64; 2],
+    pub(crate) zero: [u8; 3688],
 }
 
 const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
@@ -134,6 +138,12 @@ pub struct Superblock {
     pub marks: [u64; 2],
     /// What the devices cost when the cache was made; without what the owner wants.
     pub costs: Costs,
+    /// The renewal of the disk's label that the cache has seen last.
+    pub renewal: u64,
+    /// How far the owner's log was when the last of the groups below `durable` was written, or later.
+    pub log: LogPosition,
+    /// Digests of the owner's log up to the places in `marks`.
+    pub mark_digests: [u64; 2],
 }
 
 /// Most objects of a table.
@@ -187,6 +197,9 @@ impl Superblock {
         raw.losses = self.losses.raw();
         raw.marks = self.marks.map(U64::new);
         raw.costs = self.costs.times_ns().map(U32::new);
+        raw.renewal.set(self.renewal);
+        raw.log = RawLogPosition::of(self.log);
+        raw.mark_digests = self.mark_digests.map(U64::new);
         raw.epoch_nonce.set(self.epoch_nonce);
         raw.previous_nonce.set(self.previous_nonce);
         block.copy_from_slice(raw.as_bytes());
@@ -247,6 +260,9 @@ impl Superblock {
             losses,
             marks: raw.marks.map(U64::get),
             costs: Costs::of_times_ns(raw.costs.map(U32::get)),
+            renewal: raw.renewal.get(),
+            log: raw.log.read(),
+            mark_digests: raw.mark_digests.map(U64::get),
         };
         found.check()?;
         Ok(found)

@@ -3,7 +3,7 @@
 use crate::block::BlockHeader;
 use crate::label::RawLabel;
 use crate::page::PageHeader;
-use crate::{fingerprint, missing, segment, slots, stale, summary, superblock::RawSuperblock};
+use crate::{fingerprint, missing, owners_log, segment, slots, stale, summary, superblock::RawSuperblock};
 
 /// A field of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +47,15 @@ pub fn tables() -> Vec<Table> {
         table!("Block header", BlockHeader, magic version length sequence checksum reserved),
         table!("Superblock", RawSuperblock,
             header cache disk epoch page_bytes slots group_pages staging_groups segment_entries policy mode flags front
-            rear durable unsure_from unsure_to session_rear segment_first segment_next losses epoch_nonce previous_nonce page_format objects marks costs zero),
-        table!("Disk label", RawLabel, header disk cache epoch page_bytes flags log session epoch_nonce session_nonce failed_epoch failed_nonce zero),
+            rear durable unsure_from unsure_to session_rear segment_first segment_next losses epoch_nonce previous_nonce page_format objects marks costs renewal log mark_digests zero),
+        table!("Disk label", RawLabel, header disk cache epoch page_bytes flags log session epoch_nonce session_nonce failed_epoch failed_nonce renewal zero),
         table!("Missing pages", missing::RawMissing, header cache epoch ranges staged checksum zero),
         table!("Range of missing pages", missing::RawRange, first pages),
         table!("Fingerprint", fingerprint::RawFingerprint, header capacity seed sectors checksum zero),
         table!("Checksums of a sector", fingerprint::RawSums, before after),
         table!("Group summary", summary::RawSummary, header cache epoch durable front entries stale ends written flushed revision),
         table!("Summary entry", summary::RawEntry, page lsn checksum flags),
+        table!("Position in the owner's log", owners_log::RawLogPosition, timeline reserved lsn digest),
         table!("Record of forgotten pages", stale::RawStale, first last below),
         table!("Directory segment", segment::RawHeader, header cache entries checksum stale flags zero),
         table!("Segment entry", segment::RawEntry, page flags proof),

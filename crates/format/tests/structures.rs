@@ -9,7 +9,7 @@ use entresol_format::losses::Losses;
 use entresol_format::segment::{self, ENTRY_BYTES};
 use entresol_format::summary::{self, Entry, Summary};
 use entresol_format::superblock::Superblock;
-use entresol_format::{BLOCK_BYTES, BlockFault, Layout, PageFormat, Uuid, block, page};
+use entresol_format::{BLOCK_BYTES, BlockFault, Layout, LogPosition, PageFormat, Uuid, block, page};
 use entresol_runtime::rng::Rng;
 
 fn superblock() -> Superblock {
@@ -45,6 +45,9 @@ fn superblock() -> Superblock {
         losses: Losses::default(),
         marks: [0x1234, 0x5678],
         costs: Costs::of_times_ns([35_000, 16_000, 160_000, 17_000, 385_000, 400_000]),
+        renewal: 6,
+        log: LogPosition { timeline: 2, lsn: 0x5680, digest: 0x2122_2324_2526_2728 },
+        mark_digests: [0x3132_3334_3536_3738, 0x4142_4344_4546_4748],
     }
 }
 
@@ -61,6 +64,7 @@ fn label() -> Label {
         session: Session { number: 7, nonce: 0x0f0f_f0f0_3c3c_c3c3 },
         failed_epoch: 5,
         failed_nonce: 0x2468_ace0_1357_9bdf,
+        renewal: 7,
     }
 }
 
@@ -92,6 +96,7 @@ fn entry(at: usize) -> Option<Entry> {
 }
 
 const HEAD: summary::Head = summary::Head {
+    log: LogPosition { timeline: 3, lsn: 0x0102_0304_0506, digest: 0x1112_1314_1516_1718 },
     version: 2,
     group: 41,
     cache: Uuid([7; 16]),

@@ -47,7 +47,7 @@ fn main() {
     let server = Cluster::at(folder.path());
     server.make(RELATION, 4 * BLOCKS);
     server.new_memory();
-    let about = EntCluster { system_identifier: 7, redo: 1, timeline: 1, backup: false, in_use: false };
+    let about = EntCluster { system_identifier: 7, redo: 1, timeline: 1, ..EntCluster::default() };
     assert_eq!(server.open(&about), code::DONE, "{}", error());
     let done = AtomicBool::new(false);
     thread::scope(|scope| {

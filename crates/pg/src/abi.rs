@@ -184,6 +184,12 @@ pub extern "C" fn ent_overwrites(fork: EntFork) -> i32 {
     failure::guarded(|| front::overwrites(&fork))
 }
 
+/// How far the log is durable.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_log_at(timeline: u32, lsn: u64) {
+    failure::guarded(|| front::log_at(timeline, lsn));
+}
+
 /// # Safety
 /// `pages` has `n` pointers to pages of 8192 bytes; `done` points to a number.
 #[unsafe(no_mangle)]

@@ -21,9 +21,10 @@ use crate::memory::{Board, Shared};
 use crate::notes::{Note, Notes};
 use crate::settings::{LAST_BLOCK, PAGE_BYTES};
 use crate::types::EntFork;
+use crate::wal::Wal;
 use entresol_core::PageId;
 use entresol_device::{BusyClock, Device, DeviceError, FileDevice};
-use entresol_engine::{Home, Names};
+use entresol_engine::{Home, Names, OwnersLog};
 use entresol_format::PageFormat;
 use entresol_objects::ObjectId;
 use entresol_runtime::{Time, now, sleep};
@@ -59,6 +60,8 @@ pub(crate) struct RelationFiles {
     /// What is durable, for the next redo; and where it is looked up which forks have notes. `None`: no notes
     /// are taken.
     notes: Option<(Arc<Notes>, Shared)>,
+    /// The server's log, which the flash is bound to.
+    wal: Option<Wal>,
 }
 
 /// Adjacent pages of one file.
@@ -80,12 +83,25 @@ enum Written {
 impl RelationFiles {
     /// The files in `folders`, bound to a flash by the label in `label`.
     pub fn new(folders: Folders, label: FileDevice, board: &'static Board) -> Self {
-        Self { folders, label, unsynced: Unsynced::new(), board, work: BusyClock::default(), notes: None }
+        Self {
+            folders,
+            label,
+            unsynced: Unsynced::new(),
+            board,
+            work: BusyClock::default(),
+            notes: None,
+            wal: None,
+        }
     }
 
     /// Notes which pages are durable.
     pub fn with_notes(self, notes: Arc<Notes>, memory: Shared) -> Self {
         Self { notes: Some((notes, memory)), ..self }
+    }
+
+    /// Binds the flash to the server's log.
+    pub fn with_log(self, wal: Option<Wal>) -> Self {
+        Self { wal, ..self }
     }
 
     /// Adjacent pages that are about to be written.
@@ -262,6 +278,10 @@ impl Home for RelationFiles {
             }
         }
         Ok(())
+    }
+
+    fn log(&self) -> Option<&dyn OwnersLog> {
+        self.wal.as_ref().map(|wal| wal as &dyn OwnersLog)
     }
 
     fn busy(&self) -> Option<Duration> {

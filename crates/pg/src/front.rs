@@ -405,6 +405,15 @@ pub(crate) fn flush(fork: &EntFork) -> i32 {
     })
 }
 
+/// The server's log is durable up to `lsn`.
+pub(crate) fn log_at(timeline: u32, lsn: u64) {
+    PROCESS.with(|process| {
+        if let Some(process) = &*process.borrow() {
+            process.board.log.say(timeline, lsn);
+        }
+    });
+}
+
 /// Makes all that was staged and forgotten durable. `done` is the REDO pointer of the last checkpoint that
 /// pg_control names, `redo` that of this one.
 pub(crate) fn checkpoint(done: u64, redo: u64) -> i32 {

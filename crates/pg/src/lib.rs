@@ -17,6 +17,7 @@
 //! | `notes` | which pages are durable in their files, for the next redo |
 //! | `files` | relation files as the home of pages, by path |
 //! | `locator` | names of relations' forks, and the paths of their files |
+//! | `wal` | how far the server's log was, and whether a cluster's log is that one |
 //! | `log` | the engine's log lines, for the server's log |
 //! | `failure` | codes and sentences of failures |
 //!
@@ -40,4 +41,5 @@ mod notes;
 mod report;
 mod settings;
 pub mod types;
+mod wal;
 mod worker;

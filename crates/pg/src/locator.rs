@@ -81,6 +81,11 @@ impl Folders {
         }
     }
 
+    /// The folder with the write-ahead log.
+    pub fn wal(&self) -> PathBuf {
+        Path::new(&self.data).join("pg_wal")
+    }
+
     /// The folder with what binds the cluster to its flash.
     pub fn binding(&self) -> PathBuf {
         Path::new(&self.data).join("entresol")

@@ -10,6 +10,7 @@
 use crate::budget::Around;
 use crate::notes::{Noted, NotesBoard};
 use crate::types::{BACKEND_KINDS, EntBackend, EntStat, PRESENT, latency};
+use crate::wal::LogBoard;
 use entresol_engine::{DURATION_BUCKETS, DurationTally, Durations, SegmentMemory};
 use entresol_format::checksum;
 use entresol_objects::{Locator, ObjectId};
@@ -137,6 +138,7 @@ pub(crate) struct Board {
     pub over_budget: Tally,
     pub around: Around,
     pub notes: NotesBoard,
+    pub log: LogBoard,
     /// By the number of the kind.
     pub backends: [BackendTally; BACKEND_KINDS],
     pub took: [DurationTally; latency::MEASURED],

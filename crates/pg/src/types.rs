@@ -92,10 +92,14 @@ pub struct EntCluster {
     pub redo: u64,
     /// Timeline of the checkpoint.
     pub timeline: u32,
+    /// Bytes of a segment of the write-ahead log. 0: there is none, and no flash is bound to it (tests).
+    pub segment_bytes: u32,
     /// The files are a copy, and complete without the cache.
     pub backup: bool,
     /// pg_control says that the cache may be newer than the files.
     pub in_use: bool,
+    /// Recovery is to end at a target, and may not replay all of the log.
+    pub target: bool,
 }
 
 /// What the worker's main thread is to do.

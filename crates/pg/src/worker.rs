@@ -8,16 +8,18 @@ use crate::memory::{Board, Shared};
 use crate::notes::Notes;
 use crate::settings::Settings;
 use crate::types::{EntCluster, EntEvent, code, event};
+use crate::wal::{LogAt, Wal, show};
 use entresol_core::{Lsn, PageId, Placement};
 use entresol_device::{Device, FileDevice, FileOptions, open_device};
 use entresol_engine::{
     FlashTier, Layer, Mode, OpenReport, Session, Sharing, TierError, TierOptions, Upstream, Uuid, cache_on,
-    disk_binding, disown, marks_on, renounce,
+    disk_binding, disown, marks_on, renewals_on, renounce,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::RefCell;
+use std::cmp::Ordering;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -187,15 +189,24 @@ fn open_tier(
             found.log
         )));
     }
-    if is_needed && let Some(marks) = marks_on(&*flash, &label)? {
-        check_redo(marks, cluster.redo)?;
+    let older = what_is_older(&*flash, &label, cluster)?;
+    if let Some(why) = older.as_ref().filter(|_| is_needed) {
+        return Err(Refusal::Other(why.clone()));
     }
-    let is_ours = binding.is_some_and(|found| found.log == log);
+    let is_ours = binding.is_some_and(|found| found.log == log) && older.is_none();
     let keeps = is_needed || is_ours && !cluster.backup && is_present(settings, &*flash, &label, cluster)?;
     if !keeps && renounce(&*flash, &label)? {
-        info!("the files of the cluster are complete without the flash cache, which was emptied");
+        let why = older.map_or_else(String::new, |why| format!(" ({why})"));
+        info!("the files of the cluster are complete without the flash cache, which was emptied{why}");
     }
-    let files = RelationFiles::new(settings.folders.clone(), label, memory.board());
+    let log_at = LogAt {
+        folder: settings.folders.wal(),
+        segment_bytes: cluster.segment_bytes.into(),
+        timeline: cluster.timeline,
+        redo: cluster.redo,
+    };
+    let wal = (cluster.segment_bytes > 0).then(|| Wal::new(log_at, &memory.board().log));
+    let files = RelationFiles::new(settings.folders.clone(), label, memory.board()).with_log(wal);
     let files = Arc::new(match notes {
         Some(notes) => files.with_notes(notes, memory),
         None => files,
@@ -208,7 +219,7 @@ fn open_tier(
         FlashTier::open_shared(flash, files, options, &sharing)?
     };
     // A flash that was opened before has the mark already, and keeps the other one.
-    if !keeps {
+    if !keeps || report.entries == 0 {
         tier.mark([cluster.redo; 2])?;
     }
     let session = Session { number: cluster.timeline.into(), nonce: 0 };
@@ -253,26 +264,54 @@ fn out_of_reach(flash: &Path) -> Option<String> {
 /// What the system says of a device that is gone.
 const GONE: [Errno; 4] = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::NOTCONN];
 
+/// Why the flash and the cluster's files are not of the same moment, as far as the binding tells: an open
+/// compares the log, too.
+fn what_is_older(
+    flash: &dyn Device,
+    label: &FileDevice,
+    cluster: &EntCluster,
+) -> Result<Option<String>, TierError> {
+    if cluster.target {
+        let why = "recovery is to end at a target, and the flash may have pages of later changes: take the cluster's flash away, \
+                   and restore a base backup, or recover without a target";
+        return Ok(Some(why.to_owned()));
+    }
+    if let Some([seen, found]) = renewals_on(flash, label)? {
+        let ends = match found.cmp(&seen) {
+            _ if found == seen + 1 => None,
+            Ordering::Equal => None,
+            Ordering::Less => Some(FILES_ARE_OLDER),
+            Ordering::Greater => Some(FLASH_IS_OLDER),
+        };
+        if let Some(ends) = ends {
+            return Ok(Some(format!(
+                "the flash has seen renewal {seen} of the cluster's label, which has {found}; {ends}"
+            )));
+        }
+    }
+    Ok(marks_on(flash, label)?.and_then(|marks| check_redo(marks, cluster.redo).err()))
+}
+
+/// What it means that the label, or the last checkpoint, is older than the flash knows it.
+const FILES_ARE_OLDER: &str = "the flash is newer than the cluster's files, which were put back to an earlier state, a snapshot for \
+                               instance: put the flash back to the same moment, too, or restore the cluster from a backup made \
+                               with pg_basebackup";
+const FLASH_IS_OLDER: &str =
+    "the cluster's files are newer than the flash, which is an older state of itself: attach the present one";
+
 /// The cluster begins redo where one of its last two checkpoints was that the flash knows. Else one of them
 /// is an older state of itself, within one life of the server.
 fn check_redo(marks: [u64; 2], redo: u64) -> Result<(), String> {
     if marks.contains(&redo) {
         return Ok(());
     }
-    let lsn = |lsn: u64| format!("{:X}/{:X}", lsn >> 32, lsn as u32);
     let newest = marks[0].max(marks[1]);
-    let what = match newest > redo {
-        true => {
-            "the cluster's files are an older state, a snapshot for instance: restore the flash of the same \
-                 moment, or restore the cluster from a backup made with pg_basebackup"
-        }
-        false => "the flash is an older state of itself: attach the present one",
-    };
+    let what = if newest > redo { FILES_ARE_OLDER } else { FLASH_IS_OLDER };
     Err(format!(
         "the cluster's last checkpoint has its REDO pointer at {}, the flash knows those at {} and {}; {what}",
-        lsn(redo),
-        lsn(marks[0]),
-        lsn(marks[1])
+        show(redo),
+        show(marks[0]),
+        show(marks[1])
     ))
 }
 

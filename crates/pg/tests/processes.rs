@@ -18,7 +18,7 @@ const CLIENTS: u32 = 3;
 const ID: u64 = 0x1234_5678;
 
 fn at_start(in_use: bool) -> EntCluster {
-    EntCluster { system_identifier: ID, redo: 7, timeline: 1, backup: false, in_use }
+    EntCluster { system_identifier: ID, redo: 7, timeline: 1, in_use, ..EntCluster::default() }
 }
 
 /// Not a test by itself: what a started process does.

@@ -7,6 +7,8 @@
 #include "door.h"
 
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "access/xlogrecovery.h"
 #include "catalog/pg_control.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
@@ -336,13 +338,37 @@ read_blocks(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, void
 	return done;
 }
 
+/*
+ * Says how far the log is durable, or was replayed: what a page knows, and what makes a page dead, is in the log
+ * before that. To be called before a page is handed down, after its copy was made, and before pages are
+ * forgotten.
+ */
+static inline void
+tell_log(void)
+{
+	TimeLineID	timeline;
+	XLogRecPtr	lsn;
+
+	/* The record that is being replayed may have changed the page already. */
+	lsn = RecoveryInProgress() ? GetCurrentReplayRecPtr(&timeline) : GetFlushRecPtr(&timeline);
+	ent_log_at(timeline, lsn);
+}
+
 static int
 hand_down(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char *page, XLogRecPtr lsn,
 		  int flags)
 {
+	static PGIOAlignedBlock copy;
 	instr_time	began = begin();
 	int			code;
 
+	/* Hint bits may be set in a buffer meanwhile, of transactions whose commit is not durable yet now. */
+	if ((flags & FLASH_STAGE_DIRTY) != 0 && !DataChecksumsEnabled())
+	{
+		memcpy(copy.data, page, BLCKSZ);
+		page = copy.data;
+	}
+	tell_log();
 	do
 	{
 		begin_wait(wait_for_room);
@@ -446,24 +472,30 @@ stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char
 static void
 forget(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, BlockNumber nblocks)
 {
-	if (is_there())
-		check_waited(wait_for_forget, ent_forget(fork_of(rlocator, forknum), blkno, nblocks));
+	if (!is_there())
+		return;
+	tell_log();
+	check_waited(wait_for_forget, ent_forget(fork_of(rlocator, forknum), blkno, nblocks));
 }
 
 static void
 forget_relation(RelFileLocator rlocator)
 {
 	door_file_is_gone(rlocator);
-	if (is_there())
-		check_waited(wait_for_forget, ent_forget_relation(fork_of(rlocator, MAIN_FORKNUM)));
+	if (!is_there())
+		return;
+	tell_log();
+	check_waited(wait_for_forget, ent_forget_relation(fork_of(rlocator, MAIN_FORKNUM)));
 }
 
 static void
 forget_database(Oid dbid, Oid spcid)
 {
 	door_database_is_gone(dbid, spcid);
-	if (is_there())
-		check_waited(wait_for_forget, ent_forget_database(dbid, spcid));
+	if (!is_there())
+		return;
+	tell_log();
+	check_waited(wait_for_forget, ent_forget_database(dbid, spcid));
 }
 
 static void
@@ -569,8 +601,10 @@ startup(const FlashCacheStartup *at)
 		.system_identifier = at->system_identifier,
 		.redo = at->redo,
 		.timeline = at->tli,
+		.segment_bytes = wal_segment_size,
 		.backup = at->backup,
 		.in_use = at->in_use,
+		.target = ArchiveRecoveryRequested && recoveryTarget != RECOVERY_TARGET_UNSET,
 	};
 	door_set_state(DOOR_ASKED);
 	for (int waited = 0; door_state() == DOOR_ASKED; waited += POLL_US)
@@ -625,6 +659,19 @@ checkpoint(XLogRecPtr redo, int flags)
 	if (!is_there())
 		return;
 	done = door_redo();
+	/*
+	 * The flash records a digest of the log up to here. (At the end of a recovery the log is written again, though
+	 * the recovery is still in progress.)
+	 */
+	if (XLogInsertAllowed())
+	{
+		XLogRecPtr	upto = Min(redo, GetXLogInsertEndRecPtr());
+
+		XLogFlush(upto);
+		ent_log_at(GetWALInsertionTimeLineIfSet(), upto);
+	}
+	else
+		tell_log();
 	pgstat_report_wait_start(wait_for_checkpoint);
 	code = ent_checkpoint(done, redo);
 	pgstat_report_wait_end();

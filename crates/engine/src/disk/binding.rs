@@ -21,6 +21,10 @@
 //! Epochs are counted, so two branches of one copy that were both opened since have the same epoch. A
 //! *nonce*, drawn at random for each epoch, distinguishes them: flash and disk of one epoch have the same
 //! nonce, and a flash that is one ahead names the nonce that its disk still has.
+//!
+//! Within an epoch the label of a disk whose owner has a log is *renewed* ([`crate::tier`]'s `renewal`): the
+//! label first, then a superblock, each durable before the next. So a label has the number of its flash, or
+//! the next one.
 
 use super::{LabelState, Labels, read_label};
 use crate::TierError;
@@ -46,6 +50,7 @@ pub(crate) fn new_label(page_bytes: u32) -> Label {
         session: Session::default(),
         failed_epoch: 0,
         failed_nonce: 0,
+        renewal: 0,
     }
 }
 
@@ -106,6 +111,19 @@ pub(crate) fn is_cut_off(superblock: &Superblock, label: &Label) -> bool {
     superblock.epoch == label.epoch + 1 && !superblock.begun && superblock.previous_nonce == label.epoch_nonce
 }
 
+/// What to do if one of the two is an older state of itself.
+pub(crate) const HOW_TO_GO_ON: &str =
+    "put the other one back to the same moment, too, or restore the database from a backup";
+
+/// Whether the cache is of this disk and epoch, and one of the two is an older state of itself.
+pub(crate) fn is_older_state(superblock: &Superblock, label: &Label) -> bool {
+    // A flash that is one behind: the renewal was cut off, and nothing was dropped for it.
+    let renewals = superblock.renewal..=superblock.renewal.saturating_add(1);
+    let is_same =
+        superblock.cache == label.cache && (superblock.epoch == label.epoch || is_cut_off(superblock, label));
+    is_same && !renewals.contains(&label.renewal) && !mutant!("renewal-not-checked")
+}
+
 /// Why the cache does not belong to the disk. `None`: it does.
 pub(crate) fn foreign(superblock: &Superblock, label: &Label) -> Option<String> {
     let cache = superblock.cache;
@@ -137,6 +155,14 @@ pub(crate) fn foreign(superblock: &Superblock, label: &Label) -> Option<String> 
             "cache {cache} on the flash device and its disk are of two branches of epoch {}: they were copied, and both copies \
              were opened since",
             label.epoch
+        ));
+    }
+    if is_older_state(superblock, label) {
+        let older = if label.renewal < superblock.renewal { "the disk" } else { "the flash device" };
+        return Some(format!(
+            "cache {cache} on the flash device has seen renewal {} of its disk's label, which has renewal {}: {older} is an older \
+             state of itself, a snapshot for instance",
+            superblock.renewal, label.renewal
         ));
     }
     None

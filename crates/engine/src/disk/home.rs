@@ -4,6 +4,7 @@
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, PageId};
 use entresol_device::{Device, DeviceError, Io};
+use entresol_format::LogPosition;
 use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_format::layout::disk_offset;
 use entresol_objects::{Locator, ObjectId};
@@ -24,6 +25,24 @@ impl Names for NoNames {
     fn locator(&self, _: ObjectId) -> Option<Locator> {
         None
     }
+}
+
+/// The log of the pages' owner. A cache may be ahead of files that were put back to an earlier state; the log
+/// tells (docs/POSTGRESQL.md, "A snapshot that is rolled back").
+pub trait OwnersLog: Send + Sync {
+    /// How far it is durable now. What was handed down or forgotten before the call depends on no record
+    /// after that.
+    fn position(&self) -> LogPosition;
+
+    /// The digests of the log before these marks, the owner's last two checkpoints. 0: unknown.
+    fn digests_at(&self, marks: [u64; 2]) -> [u64; 2];
+
+    /// Reads the log from where the owner's redo begins up to `newest`, and compares it. `marks` are
+    /// checkpoints with their digests. Then [`OwnersLog::position`] is `newest`, or a later place.
+    ///
+    /// # Errors
+    /// A sentence: the log ends before `newest`, or is another one.
+    fn prove(&self, newest: LogPosition, marks: [(u64, u64); 2]) -> Result<(), String>;
 }
 
 /// The homes of all pages of a cache, and the label that binds them to it.
@@ -78,6 +97,11 @@ pub trait Home: Send + Sync {
     /// # Errors
     /// The device's. Then writes since the last sync may be lost.
     fn sync(&self) -> Result<(), DeviceError>;
+
+    /// The log of the pages' owner, if what is in the cache is to be bound to it. The label is renewed then.
+    fn log(&self) -> Option<&dyn OwnersLog> {
+        None
+    }
 
     /// Time in which the disk had at least one request, if that is known.
     fn busy(&self) -> Option<Duration> {

@@ -15,7 +15,7 @@ mod staging;
 pub(crate) use behind::{WriteBehind, clean};
 pub use binding::disk_binding;
 pub(crate) use home::NoNames;
-pub use home::{Home, Names, WholeDisk};
+pub use home::{Home, Names, OwnersLog, WholeDisk};
 pub use in_place::InPlaceDisk;
 pub(crate) use label::{LabelState, Labels, read_label, write_label};
 pub use layer::DiskLayer;

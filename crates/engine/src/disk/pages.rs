@@ -3,7 +3,7 @@
 //! Invariants: a page whose last write was lost by a failed sync is not returned in its older version. Nor is
 //! one that the disk lacks since its flash failed ([`super::missing`]).
 
-use super::{Home, LabelState, Missing, Names, binding, read_label, write_label};
+use super::{Home, LabelState, Missing, Names, OwnersLog, binding, read_label, write_label};
 use crate::api::Binding;
 use crate::error::disk_error;
 use crate::syncs::Syncs;
@@ -239,6 +239,11 @@ impl DiskPages {
         let page_bytes = self.page_bytes as usize;
         let pages = (first.0..first.0 + (data.len() / page_bytes) as u64).map(PageId);
         self.write_found(pages, || self.home.write_run(first, data, page_bytes, &*self.names))
+    }
+
+    /// See [`Home::log`].
+    pub(crate) fn log(&self) -> Option<&dyn OwnersLog> {
+        self.home.log()
     }
 
     /// See [`Home::busy`].

@@ -46,7 +46,7 @@ use entresol_device::Device;
 use entresol_format::losses::Loss;
 use entresol_format::summary::{self, Entry};
 use entresol_format::superblock::Superblock;
-use entresol_format::{BLOCK_BYTES, Layout};
+use entresol_format::{BLOCK_BYTES, Layout, LogPosition};
 use entresol_objects::ObjectsConfig;
 use std::sync::Arc;
 
@@ -78,6 +78,8 @@ pub(crate) struct Restored {
     /// Groups whose torn summaries are to be erased.
     erased: Vec<u64>,
     durable: Position,
+    /// The greatest position in the owner's log that is on flash.
+    pub log: LogPosition,
 }
 
 /// Brings back the directory that `superblock` leads to, for a tier with `options`, which fit it.
@@ -106,6 +108,7 @@ pub(crate) fn restore(
     report.warm = occupancy.valid > 0;
     report.torn = scan.torn;
     reader.report(report);
+    let log = scan.log;
     let mut repairs = std::mem::take(&mut reader.rebuilt);
     let missing = scan.groups.iter().filter(|group| group.lost).map(|group| group.number).collect();
     repairs.extend(scan.groups.into_iter().filter(|group| group.repair));
@@ -124,6 +127,7 @@ pub(crate) fn restore(
         records,
         erased,
         durable,
+        log,
     })
 }
 
@@ -235,6 +239,7 @@ impl Restored {
             written: self.group_pages as u32,
             flushed: self.group_pages as u32,
             revision: REVISION_OF_A_REPAIR,
+            log: self.log,
         };
         summary::encode(block, &head, group.entries.iter().copied(), &group.records);
     }

@@ -4,6 +4,7 @@
 use super::scan::{BATCH, Block, Raw, Reader, ScannedGroup};
 use crate::{TierError, points};
 use entresol_core::{Position, mutant};
+use entresol_format::LogPosition;
 
 /// What the scan found.
 pub(crate) struct Scan {
@@ -17,6 +18,8 @@ pub(crate) struct Scan {
     /// Groups at or beyond the rear whose summaries are damaged: of writes that a power failure tore. In
     /// their places is nothing that is needed.
     pub torn_summaries: Vec<u64>,
+    /// The greatest position in the owner's log.
+    pub log: LogPosition,
 }
 
 impl Scan {
@@ -29,6 +32,7 @@ impl Scan {
         let mut raws: Vec<Block> = Vec::new();
         let (mut durable, mut front) = (superblock.durable, superblock.front);
         let mut valid = 0;
+        let mut log = superblock.log;
         // No superblock is a ring behind, so the tail does not meet itself.
         while (raws.len() - valid < staging || reader.position(first + valid as u64) < durable)
             && (raws.len() as u64) < reader.layout.groups()
@@ -37,6 +41,7 @@ impl Scan {
             for raw in reader.both_summaries(first + raws.len() as u64, count)? {
                 if let Some(raw) = raw.summary() {
                     durable = durable.max(raw.head.durable);
+                    log = log.max(raw.head.log);
                     if raw.head.front > front && !mutant!("front-in-summaries-ignored") {
                         front = raw.head.front;
                     }
@@ -50,7 +55,7 @@ impl Scan {
         let damaged =
             |(at, block): (usize, &Block)| matches!(block, Block::Damaged).then_some(first + at as u64);
         let torn_summaries = raws.iter().enumerate().filter_map(damaged).collect();
-        let mut scan = Scan { groups: Vec::new(), front, durable, rear, torn: 0, torn_summaries };
+        let mut scan = Scan { groups: Vec::new(), front, durable, rear, torn: 0, torn_summaries, log };
         let known_durable = ((durable.0 / group_pages).saturating_sub(first) as usize).min(raws.len());
         let unsure = raws.split_off(known_durable);
         for (number, raw) in (first + known_durable as u64..).zip(unsure) {

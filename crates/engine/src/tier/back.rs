@@ -6,6 +6,7 @@ use super::destaged::Destaged;
 use super::flash::Flash;
 use super::objects::ObjectLog;
 use super::placed::{LogParts, Placed};
+use super::renewal::Renewals;
 use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
 use super::thrift::Thrift;
@@ -29,6 +30,7 @@ pub(crate) struct Back {
     /// For pages on their way to disk.
     pub buffers: BufferPool,
     pub superblocks: Superblocks,
+    pub renewals: Renewals,
     pub destaged: Destaged,
     /// Pages written to disk, for the buffer pool's log: destaged from slots, or kept out.
     pub notes: DurableNotes,

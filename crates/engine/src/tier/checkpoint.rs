@@ -64,6 +64,8 @@ impl Back {
     fn make_durable(&self, rear: Position) -> Result<(), TierError> {
         if self.is_log() {
             self.make_objects_durable()?;
+            // Before the owner's marks change, and before what is on disk counts as durable there.
+            self.renew_label()?;
             if !self.front.options.disk_may_lack() {
                 self.sync_callers_writes()?;
                 self.write_superblock(|_| ())?;

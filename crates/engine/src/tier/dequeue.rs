@@ -79,6 +79,7 @@ impl Back {
             if !mutant!("destage-not-synced") {
                 self.notes.sync(&self.disk, self.upstream().as_deref())?;
             }
+            self.renew_label()?;
             self.tell_destaged(&destages);
         }
         Ok(())

@@ -74,6 +74,19 @@ pub fn marks_on(flash: &dyn Device, label_device: &dyn Device) -> Result<Option<
     Ok(own.map(|(superblock, _)| superblock.marks).filter(|marks| *marks != [0; 2]))
 }
 
+/// How often the label of the disk was renewed, as the cache on `flash` has seen it last, and as the label
+/// says: the same, or one more, if both are of the same moment. `None`: the cache is another disk's, or of
+/// another epoch, which an open refuses, or there is none.
+///
+/// # Errors
+/// [`TierError::Device`].
+pub fn renewals_on(flash: &dyn Device, label_device: &dyn Device) -> Result<Option<[u64; 2]>, TierError> {
+    let own = own_cache(flash, label_device)?;
+    let own =
+        own.filter(|(superblock, label)| superblock.cache == label.cache && superblock.epoch == label.epoch);
+    Ok(own.map(|(superblock, label)| [superblock.renewal, label.renewal]))
+}
+
 /// The cache on `flash` that is of the disk with this label, as it was opened last, and the marks of its
 /// owner ([`FlashTier::mark`]). `None`: the cache is another disk's, or there is none. Whether it is of the
 /// disk's present epoch is not looked at: an open does that.

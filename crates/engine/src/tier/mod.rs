@@ -55,6 +55,7 @@ mod open;
 mod open_failed;
 mod placed;
 mod plan;
+mod renewal;
 mod runs;
 mod segment;
 mod shared;
@@ -84,7 +85,7 @@ use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
 use std::sync::{Arc, Weak};
 
-pub use detach::{DetachReport, cache_on, detach, disown, marks_on, renounce};
+pub use detach::{DetachReport, cache_on, detach, disown, marks_on, renewals_on, renounce};
 pub use open_failed::flash_has_failed;
 
 /// A flash tier between a buffer pool and a disk.

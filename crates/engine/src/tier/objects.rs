@@ -4,6 +4,8 @@
 //!
 //! - A definition is durable before a group is written that may name the object.
 //! - Whatever is retired or cut is durable before slots of its pages are released.
+//! - What made an object's pages dead is in the owner's log before the position that the superblock has then
+//!   ([`super::renewal`]).
 //! - Each block is written to both copies before one sync: what is durable is there twice.
 //! - One task writes at a time; whoever waits for it meanwhile shares its write and its sync.
 //! - Nothing follows a write that has failed: the log would end there at the next open, and what follows
@@ -110,6 +112,7 @@ impl Back {
                 batch.push(Io::Write { offset, data });
             }
         }
+        self.record_log_position()?;
         self.flash.run(&mut batch).map_err(flash_error)?;
         if !mutant!("object-log-not-synced") {
             self.flash.sync_writes()?;
@@ -137,6 +140,7 @@ impl Back {
             let offset = snapshot_offset(&self.flash.layout, &log.config, copy, area);
             batch.push(Io::Write { offset, data });
         }
+        self.record_log_position()?;
         self.flash.run(&mut batch).map_err(flash_error)?;
         self.flash.sync_writes()?;
         self.with_table(|objects| objects.snapshot_written(token))?;

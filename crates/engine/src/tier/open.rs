@@ -8,13 +8,14 @@ use super::flash::Flash;
 use super::open_failed;
 use super::placed::{LogParts, Placed, SlotParts};
 use super::plan::{OpenPlan, Outcome, Reading, decide};
+use super::renewal::Renewals;
 use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
 use super::thrift::Thrift;
 use super::through::Through;
 use crate::costs::measure_costs;
-use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
-use crate::disk::{DiskPages, DurableNotes, Home, LabelState, Labels, read_label, write_label};
+use crate::disk::binding::{HOW_TO_GO_ON, begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
+use crate::disk::{DiskPages, DurableNotes, Home, LabelState, Labels, OwnersLog, read_label, write_label};
 use crate::error::{HOW_TO_DETACH, disk_error, flash_error};
 use crate::front::{Front, Region};
 use crate::recover::{self, Restored, RestoredSlots};
@@ -137,6 +138,7 @@ pub(crate) fn assemble(
         placed,
         buffers: BufferPool::new(page_bytes as usize, usize::MAX),
         superblocks: Superblocks::new(superblock),
+        renewals: Renewals::default(),
         destaged: Destaged::default(),
         notes: DurableNotes::default(),
         objects,
@@ -241,7 +243,7 @@ fn open_cache(
         report.notices.push(notice);
         return format(flash, home, options, label, superblock.sequence);
     }
-    let (mut next, placed, region) = resume(found?, &*flash, &superblock, &label, &options)?;
+    let (mut next, placed, region) = resume(found?, &*flash, &superblock, &label, &options, home.log())?;
     begin(&*flash, home.label(), &options, &superblock, &mut next, labels)?;
     let back = assemble(flash, home, options, next, region, placed);
     // Before a page gets a position.
@@ -273,6 +275,11 @@ fn read(
         }
         Reading::Log => {
             let mut restored = recover::restore(flash, superblock, options, report)?;
+            if let Some(log) = home.log()
+                && plan.is_of_this_disk()
+            {
+                prove_log(log, &restored, superblock)?;
+            }
             if plan.destages && report.dirty > 0 {
                 points::UNSURE_DESTAGED.reach();
                 restored.destage_all(flash, home, superblock, options)?;
@@ -284,6 +291,13 @@ fn read(
     }
 }
 
+/// Proves that the owner's log is the one that the cache depends on.
+fn prove_log(log: &dyn OwnersLog, restored: &Restored, superblock: &Superblock) -> Result<(), TierError> {
+    let [one, other] = superblock.mark_digests;
+    let marks = [(superblock.marks[0], one), (superblock.marks[1], other)];
+    log.prove(restored.log, marks).map_err(|why| TierError::Refused(format!("{why}; {HOW_TO_GO_ON}")))
+}
+
 /// The superblock that goes on from `superblock`, in the epoch of `label`, with what was found; on flash,
 /// what is missing of the log is recorded and repaired.
 fn resume(
@@ -292,6 +306,7 @@ fn resume(
     superblock: &Superblock,
     label: &Label,
     options: &TierOptions,
+    log: Option<&dyn OwnersLog>,
 ) -> Result<(Superblock, Placed, Region), TierError> {
     let mut next = Superblock {
         epoch: label.epoch,
@@ -302,6 +317,7 @@ fn resume(
         directory: false,
         begun: false,
         released: false,
+        renewal: label.renewal,
         costs: options.costs,
         ..*superblock
     };
@@ -314,6 +330,9 @@ fn resume(
             restored.repair(flash, superblock, &options.layout())?;
             (next.front, next.rear) = (restored.front, restored.rear);
             (next.durable, next.session_rear) = (restored.rear, restored.rear);
+            if let Some(log) = log {
+                next.log = log.position();
+            }
             if mutant!("session-rear-not-recorded") {
                 next.session_rear = superblock.session_rear;
             }

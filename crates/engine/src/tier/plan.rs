@@ -11,7 +11,7 @@
 //! | this disk's | damaged, and the disk has everything | emptied |
 //! | this disk's | | served |
 
-use crate::disk::binding::foreign;
+use crate::disk::binding::{HOW_TO_GO_ON, foreign, is_older_state};
 use crate::error::HOW_TO_DETACH;
 use crate::superblock::needed_elsewhere;
 use crate::{TierError, TierOptions, points};
@@ -73,6 +73,9 @@ pub(super) fn decide(
         && label.dirty_possible
     {
         points::OPEN_FOREIGN_NEEDED.reach();
+        if is_older_state(superblock, label) {
+            return Err(TierError::Refused(format!("{why}; {HOW_TO_GO_ON}")));
+        }
         return Err(TierError::Refused(format!(
             "{why}; the disk needs the newer pages on its own cache {} as of epoch {}: attach that flash device",
             label.cache, label.epoch
@@ -138,6 +141,11 @@ fn of_another_version(superblock: &Superblock, options: &TierOptions) -> Result<
 }
 
 impl OpenPlan {
+    /// It is the cache of this disk's present state, as far as label and superblock tell.
+    pub(super) fn is_of_this_disk(&self) -> bool {
+        self.foreign.is_none() && !self.degraded
+    }
+
     /// Decides once more, when the flash was read as planned: how many dirty pages it holds, or why
     /// it could not be read.
     ///
@@ -210,7 +218,7 @@ mod tests {
     use crate::superblock::empty_superblock;
     use entresol_core::{PolicyKind, Position};
     use entresol_format::Uuid;
-    use expect_test::expect;
+    use expect_test::expect_file;
     use std::fmt::Write;
 
     /// Label and superblock as the last open left them.
@@ -229,7 +237,7 @@ mod tests {
     type Change = fn(&mut Label, &mut Superblock);
 
     /// How label and superblock may differ.
-    const WHOSE: [(&str, Change); 10] = [
+    const WHOSE: [(&str, Change); 13] = [
         ("this disk's", |_, _| ()),
         ("this disk's, cut off", |label, superblock| {
             (superblock.epoch, superblock.begun) = (label.epoch + 1, false);
@@ -238,6 +246,9 @@ mod tests {
         ("an older epoch's", |_, superblock| superblock.epoch -= 1),
         ("a later epoch's", |_, superblock| superblock.epoch += 1),
         ("a branch's", |_, superblock| superblock.epoch_nonce ^= 1),
+        ("an older state", |label, superblock| (label.renewal, superblock.renewal) = (4, 5)),
+        ("a newer state", |label, superblock| (label.renewal, superblock.renewal) = (7, 5)),
+        ("a renewal cut off", |label, superblock| (label.renewal, superblock.renewal) = (6, 5)),
         ("detached", |label, _| label.cache = Uuid::NIL),
         ("another disk's", |_, superblock| superblock.disk = Uuid::from_random(3, 4)),
         ("the one that failed", |label, _| fail(label)),
@@ -299,52 +310,7 @@ mod tests {
                 writeln!(table, "  {whose:21}| {free:48}| disk needs its own: {needs}").unwrap();
             }
         }
-        expect![[r#"
-            log, write-back
-              this disk's          | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
-              this disk's, cut off | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
-              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
-              a later epoch's      | Log: emptied, refused, refused                  | disk needs its own: refused
-              a branch's           | Log: emptied, refused, refused                  | disk needs its own: refused
-              detached             | Log: emptied, refused, refused                  | disk needs its own: refused
-              another disk's       | refused                                         | disk needs its own: refused
-              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
-              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
-              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
-            log, write-back, released
-              this disk's          | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
-              this disk's, cut off | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
-              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
-              a later epoch's      | Nothing: emptied                                | disk needs its own: refused
-              a branch's           | Nothing: emptied                                | disk needs its own: refused
-              detached             | Nothing: emptied                                | disk needs its own: refused
-              another disk's       | Nothing: emptied                                | disk needs its own: refused
-              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
-              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
-              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
-            log, write-through
-              this disk's          | Log: served, served, emptied; destages          | disk needs its own: Log: served, served, emptied; destages
-              this disk's, cut off | Log: served, served, emptied; destages          | disk needs its own: Log: served, served, emptied; destages
-              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
-              a later epoch's      | Nothing: emptied                                | disk needs its own: refused
-              a branch's           | Nothing: emptied                                | disk needs its own: refused
-              detached             | Nothing: emptied                                | disk needs its own: refused
-              another disk's       | Nothing: emptied                                | disk needs its own: refused
-              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
-              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
-              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
-            slots
-              this disk's          | Slots: served, served, refused                  | disk needs its own: Slots: served, served, refused
-              this disk's, cut off | Slots: served, served, refused                  | disk needs its own: Slots: served, served, refused
-              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
-              a later epoch's      | Nothing: emptied                                | disk needs its own: refused
-              a branch's           | Nothing: emptied                                | disk needs its own: refused
-              detached             | Nothing: emptied                                | disk needs its own: refused
-              another disk's       | Nothing: emptied                                | disk needs its own: refused
-              the one that failed  | Nothing: degraded                               | disk needs its own: Nothing: degraded
-              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
-              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
-        "#]].assert_eq(&table);
+        expect_file!["plan_table.txt"].assert_eq(&table);
     }
 
     #[test]

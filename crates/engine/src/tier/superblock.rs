@@ -39,6 +39,10 @@ impl Back {
         if let Some(marks) = self.front.board.marks() {
             next.marks = marks;
         }
+        if let Some(log) = self.disk.log() {
+            next.log = log.position();
+            next.mark_digests = log.digests_at(next.marks);
+        }
         change(&mut next);
         next.sequence += 1;
         next.encode(block);
@@ -58,6 +62,7 @@ impl Back {
         self.superblocks.newest_durable.store(next.durable.0, SeqCst);
         self.superblocks.first_segment_missing.store(next.segment_next, SeqCst);
         self.superblocks.unsure_from.store(next.unsure_from.0, SeqCst);
+        self.superblocks.log.store(next.log.lsn, SeqCst);
         Ok(())
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Superblocks {
     pub(super) first_segment_missing: AtomicU64,
     /// The newest `unsure_from`.
     pub(super) unsure_from: AtomicU64,
+    /// The newest position in the owner's log.
+    pub(super) log: AtomicU64,
     /// The owner's mark of the last checkpoint, and the rear then.
     marked: (AtomicU64, AtomicU64),
     pub cache: entresol_format::Uuid,
@@ -46,6 +48,7 @@ impl Superblocks {
             newest_durable: AtomicU64::new(last.durable.0),
             first_segment_missing: AtomicU64::new(last.segment_next),
             unsure_from: AtomicU64::new(last.unsure_from.0),
+            log: AtomicU64::new(last.log.lsn),
             marked: (AtomicU64::new(0), AtomicU64::new(0)),
             cache: last.cache,
             epoch: last.epoch,
@@ -56,9 +59,21 @@ impl Superblocks {
         }
     }
 
+    /// How many copies have the newest renewal of the label.
+    pub(crate) fn with_newest_renewal(&self) -> usize {
+        let last = self.last.lock();
+        let newest = last.newest().renewal;
+        last.copies.iter().filter(|copy| copy.renewal == newest).count()
+    }
+
     /// How many copies have these marks of the owner.
     pub(crate) fn with_marks(&self, marks: [u64; 2]) -> usize {
         self.last.lock().copies.iter().filter(|copy| copy.marks == marks).count()
+    }
+
+    /// A copy says so durably: how far the owner's log was.
+    pub(crate) fn log_recorded(&self) -> u64 {
+        self.log.load(SeqCst)
     }
 
     /// All positions below this one are durably recorded as dequeued for good.

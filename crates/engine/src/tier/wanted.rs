@@ -173,6 +173,8 @@ impl Back {
         points::WANTED_COPIED.reach();
         self.destage(&mut pages)?;
         self.sync_wanted()?;
+        // Before they count as clean.
+        self.renew_label()?;
         self.tell_destaged(&pages);
         Ok(())
     }

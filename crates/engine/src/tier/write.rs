@@ -5,6 +5,7 @@ use super::back::Back;
 use super::placed::LogParts;
 use super::slot_directory::SlotDirectory;
 use crate::buffer::AlignedBuffer;
+use crate::disk::OwnersLog;
 use crate::error::flash_error;
 use crate::front::Composition;
 use crate::{DurableGroup, TierError};
@@ -321,6 +322,8 @@ impl Back {
             written: part.upto,
             flushed: part.flushed,
             revision: 0,
+            // After what is in it was handed down or forgotten.
+            log: self.disk.log().map(OwnersLog::position).unwrap_or_default(),
         };
         let mut group = self.front.staging.group_mut(part.frame);
         let copy = group.compose(&Composition { head, first: part.first, present, stale: &stale });

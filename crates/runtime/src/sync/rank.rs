@@ -88,14 +88,16 @@ ranks! {
     PageTurn: Parks, Several, "page turn", "Writing pages through to disk when no log stands above: one writer of a page at a time. The turns of several pages in ascending order.";
     EvictionTurn: Parks, One, "eviction turn", "Whose turn it is to wait for room in staging.";
     MissingTurn: Parks, One, "turn of missing pages", "Writing pages that the disk lacks since its flash failed, and the record of them.";
+    Renewal: Parks, One, "renewal", "The disk's label and the superblock, while the label is renewed within an epoch.";
+    ObjectLog: Parks, One, "object log", "The table of objects on flash: one task writes its log or a snapshot at a time.";
     DiskLabel: Parks, One, "disk label", "The disk's label, while it is changed.";
     Superblock: Parks, One, "superblock", "The flash's superblock, while it is written.";
     SlotDirectory: Parks, One, "slot-directory block", "A block of the slot directory, while it is written to flash.";
-    ObjectLog: Parks, One, "object log", "The table of objects on flash: one task writes its log or a snapshot at a time.";
     StagingBuffer: Parks, Several, "staging buffer", "A group's pages (flash tier) or one page (disk layer).";
     SharedGroup: Blocks, Bare, "shared staging group", "A group's pages, where processes share them: each latch is in their memory.";
     Fingerprint: Parks, One, "disk fingerprint", "The checksums in the label file of a disk that is used in place, while a sector of them is written.";
     FileSyncs: Parks, One, "relation file syncs", "PostgreSQL's relation files: which were written, and which are being synced.";
+    OwnersLog: Parks, One, "owner's log", "How far the owner's log was read.";
     RelationNotes: Parks, One, "notes of relation files", "The file with notes of pages that are durable in PostgreSQL's relation files.";
     Motion: Blocks, One, "pages in motion", "Slots that are being written, with their old and new pages.";
     CachePartition: Blocks, Bare, "cache partition", "The region of the flash tier's directory and policy.";

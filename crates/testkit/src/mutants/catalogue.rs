@@ -51,6 +51,9 @@ catalogue! {
         "page-id-not-checked": "another page in the place of the one wanted is not noticed",
     }
     "engine": {
+        "label-not-renewed": "a destaged page is dropped, and the label is that of a disk without it",
+        "renewal-not-checked": "a disk, or a flash, that was put back within an epoch is taken for the present one",
+        "removal-without-log-position": "a removal of an object is durable on flash before the place in the log that it depends on",
         "fingerprint-not-written-first": "a disk in place is written before its label file has the new checksum",
         "fingerprint-not-compared": "a disk in place that another program has written to is used as it was",
         "bypassed-page-not-written": "a changed page that a policy keeps out is not written to disk",
@@ -228,7 +231,7 @@ pub const IN_THE_FRONTS: &[&str] = &[
 
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
 /// mutants --test shared_lsns --test kept_out --test forget_for --test objects --test second_chances --test
-/// copies_that_differ --test causes --test damage_shared`.
+/// copies_that_differ --test causes --test damage_shared --test owners_log`.
 pub const IN_THE_ENGINE: &[&str] = &[
     "bypass-before-the-cut-is-durable",
     "cause-begins-before-its-record",
@@ -241,6 +244,7 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "durable-told-though-forgotten",
     "flush-leaves-forgotten-pages",
     "full-records-left",
+    "label-not-renewed",
     "left-is-not-told",
     "lsn-of-a-clean-page",
     "lsn-of-an-older-round",
@@ -248,6 +252,8 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "objects-in-one-copy",
     "record-left-in-one-copy",
     "records-written-in-vain",
+    "removal-without-log-position",
+    "renewal-not-checked",
     "second-summary-not-synced",
     "settled-is-not-told",
     "summaries-left-different",

@@ -42,11 +42,11 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     let World { server, flash, older_flash, older_data, .. } = &world;
     let is_flash = |path: &Path| server.set("entresol.flash", &path.display().to_string());
     let absent = flash.with_file_name("absent");
-    refused("the files are older than the flash", "the cluster's files are an older state", &|| {
+    refused("the files are older than the flash", "the flash is newer than the cluster's files", &|| {
         world.exchange(older_data)
     })?;
     world.exchange(older_data)?;
-    refused("the flash is older than the files", "the flash is an older state", &|| is_flash(older_flash))?;
+    refused("the flash is older than the files", "an older state of itself", &|| is_flash(older_flash))?;
     refused("another cluster's flash", "attach that flash device", &|| is_flash(&other.join("dirty")))?;
     refused("another cluster's flash, drained", "needs the newer pages on its own cache", &|| {
         is_flash(&other.join("drained"))

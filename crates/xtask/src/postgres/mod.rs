@@ -17,6 +17,7 @@ mod module;
 mod path;
 mod run;
 mod server;
+mod snapshot;
 pub mod source;
 mod sql;
 mod standby;

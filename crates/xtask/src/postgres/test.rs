@@ -3,8 +3,8 @@
 use super::build::{Build, BuildArgs, can_be_made, make};
 use super::cache::{ENTRESOL, MODEL, THROUGH};
 use super::{
-    binding, dies, disk, failover, faults, keep_out, kill, model, module, path, sql, standby, suites, tap,
-    upgrade,
+    binding, dies, disk, failover, faults, keep_out, kill, model, module, path, snapshot, sql, standby,
+    suites, tap, upgrade,
 };
 use crate::paths;
 use crate::programs::{User, is_root, output};
@@ -47,6 +47,9 @@ enum Suite {
     FlashBinding,
     /// The extension's views, and who may read them.
     FlashSql,
+    /// The cluster's files are put back to a snapshot, and the flash is not; as many times in each mode as
+    /// `--rounds` says.
+    FlashSnapshot,
     /// Relations that are kept out of the cache: rewrites, crashes, dumps, a standby.
     FlashKept,
     /// Damaged pages on flash: no query gets a wrong answer.
@@ -85,7 +88,7 @@ pub struct TestArgs {
     /// The user that servers run as, if the caller is root [default then: nobody].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Rounds of the suites `kill`, `flash-kill` and `flash-failover`.
+    /// Rounds of the suites `kill`, `flash-kill`, `flash-snapshot` and `flash-failover`.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// Of the suite `flash-tap`, only the scripts whose path ends like this; may be repeated.
@@ -149,6 +152,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::FlashDies,
         Suite::DiskFaults,
         Suite::FlashBinding,
+        Suite::FlashSnapshot,
         Suite::FlashSql,
         Suite::FlashKept,
         Suite::FlashFaults,
@@ -174,6 +178,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashDies => dies::test(&bench)?,
             Suite::DiskFaults => disk::test(&bench)?,
             Suite::FlashBinding => binding::test(&bench)?,
+            Suite::FlashSnapshot => snapshot::test(&bench, arguments.rounds)?,
             Suite::FlashSql => sql::test(&bench)?,
             Suite::FlashKept => keep_out::test(&bench)?,
             Suite::FlashFaults => faults::test(&bench)?,

@@ -7,7 +7,6 @@ use crate::programs::output;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// An older server, of Debian's package.
 const OLD: &str = "/usr/lib/postgresql/15/bin";
