@@ -51,7 +51,7 @@ pub use entresol_format::label::Session;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
 pub use entresol_format::{LogPosition, Uuid};
-pub use error::TierError;
+pub use error::{HOW_TO_DETACH, TierError};
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
 pub use forecast::Forecasts;
 pub use fragments::{FragmentOptions, FragmentRead, FragmentTier, POINTS as FRAGMENT_POINTS};

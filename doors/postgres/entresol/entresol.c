@@ -34,7 +34,7 @@ static char *flash;
 static int	size_mb;
 static int	policy = 2;
 static int	mode;
-static int	objects = 65536;
+static int	objects;
 static int	workers = 8;
 static char *writes_per_day;
 
@@ -83,8 +83,12 @@ check_flash(char **new, void **extra, GucSource source)
 /* It names the flash that has pages of these files: crates/pg/src/worker.rs makes it. */
 #define LABEL_FILE "entresol/label"
 
-/* Less has no room for a cache of any kind. */
-#define SIZE_MIN_MB 12
+/* How many forks of relations may have pages. */
+#define OBJECTS_MIN 256
+#define OBJECTS_USUAL 65536
+/* Less has no room for a cache of any kind: with the fewest forks, and with the usual number. */
+#define SIZE_MIN_MB 15
+#define SIZE_MIN_USUAL_MB 31
 
 static bool
 check_size(int *new, void **extra, GucSource source)
@@ -92,7 +96,8 @@ check_size(int *new, void **extra, GucSource source)
 	if (*new == 0 || *new >= SIZE_MIN_MB)
 		return true;
 	GUC_check_errdetail("%d MB are too small for a cache.", *new);
-	GUC_check_errhint("Choose %d MB or more, or 0 for all of a file or block device that exists.", SIZE_MIN_MB);
+	GUC_check_errhint("Choose %d MB or more, with \"entresol.objects\" lowered to %d; with the usual %d forks of relations it is %d MB. 0 is all of a file or block device that exists.",
+					  SIZE_MIN_MB, OBJECTS_MIN, OBJECTS_USUAL, SIZE_MIN_USUAL_MB);
 	return false;
 }
 
@@ -127,7 +132,7 @@ define_settings(void)
 	DefineCustomIntVariable("entresol.objects",
 							"Forks of relations that may have pages in the cache at a time.",
 							"A table has three, an index one or two. Each takes about 60 bytes of memory.",
-							&objects, 65536, 256, 1 << 22, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							&objects, OBJECTS_USUAL, OBJECTS_MIN, 1 << 22, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("entresol.workers",
 							"Threads that write pages from the cache to the files of the cluster.",
 							NULL,
@@ -167,7 +172,7 @@ request_memory(void)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("the flash cache \"%s\" cannot be used", flash),
 				 errdetail("%s.", door_error()),
-				 errhint("Check the settings \"entresol.flash\" and \"entresol.size\".")));
+				 errhint("Check the settings \"entresol.flash\", \"entresol.size\" and \"entresol.objects\".")));
 	RequestNamedLWLockTranche("entresol", 1);
 	RequestAddinShmemSpace(sizeof(DoorShared));
 	RequestAddinShmemSpace(door_memory_bytes);

@@ -73,6 +73,11 @@ fn views(sql: &Sql<'_>) -> Result<()> {
          FROM entresol_stat",
         "serving|write-back|t|t|t|t|t",
     )?;
+    sql.expect(
+        "SELECT count(*), count(col_description(attrelid, attnum)) FROM pg_attribute
+         WHERE attrelid = 'entresol_stat'::regclass AND attnum > 0",
+        "43|43",
+    )?;
     sql.0.query("CHECKPOINT")?;
     sql.expect(
         "SELECT operation, count > 0, total_us >= count OR operation = 'read' OR operation = 'stage'
@@ -209,7 +214,10 @@ fn roles(sql: &Sql<'_>) -> Result<()> {
     )?;
     sql.refuse("ALTER SYSTEM SET entresol.workers = 65", "1 .. 64")?;
     sql.refuse("ALTER SYSTEM SET entresol.writes_per_day = 'lots'", "is no amount of writes")?;
-    sql.refuse("ALTER SYSTEM SET entresol.size = '5MB'", "Choose 12 MB or more")?;
+    sql.refuse(
+        "ALTER SYSTEM SET entresol.size = '5MB'",
+        "Choose 15 MB or more, with \"entresol.objects\" lowered to 256; with the usual 65536 forks of relations it is 31 MB",
+    )?;
     sql.refuse("ALTER SYSTEM SET entresol.flash = 'x'", "is not an absolute path")?;
     sql.refuse("ALTER SYSTEM SET entresol.flash = '/tmp'", "neither a file nor a block device")
 }
