@@ -1,6 +1,6 @@
 //! A process that cannot open the flash, neither by the worker's descriptor nor by its path, though the
-//! worker can. Clean pages are read from their files, dirty ones are errors, and no page is asked for again and
-//! again.
+//! worker can. Clean pages are read from their files, dirty ones are errors, and no page is asked for again
+//! and again.
 
 mod cluster;
 
