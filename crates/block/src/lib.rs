@@ -19,4 +19,4 @@ pub use open::{
 };
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, UblkOptions, ask};
 pub use steer::{Bypassed, Latency, SteerOptions, Streams};
-pub use volume::{Ahead, CacheOptions, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
+pub use volume::{Ahead, CacheOptions, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};

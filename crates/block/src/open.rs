@@ -2,12 +2,12 @@
 //! has one server.
 
 use crate::config::{ConfigError, VolumeConfig};
-use crate::volume::follow_no_journal;
-use crate::{CacheOptions, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
+use crate::volume::{follow_no_journal, told_of_loss};
+use crate::{CacheOptions, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
     DetachReport, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions, Uuid, flash_bytes,
-    flash_has_failed, inspect,
+    flash_has_failed, give_up_lost, inspect, lost_on,
 };
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use std::io::ErrorKind;
@@ -35,9 +35,17 @@ pub enum OpenError {
     /// The engine refuses, or failed.
     #[error(transparent)]
     Tier(#[from] TierError),
+    /// Bytes are lost, which the sentence names. Everything else is on disk.
+    #[error("{0}")]
+    Losing(String),
     /// As [`OpenError::Tier`].
     #[error(transparent)]
     Volume(#[from] VolumeError),
+}
+
+/// The error of a detach, in the words of a volume.
+fn losing(error: TierError, page_bytes: u32) -> OpenError {
+    told_of_loss(&error, page_bytes.into()).map_or(OpenError::Tier(error), OpenError::Losing)
 }
 
 fn device_error(what: &'static str, path: &Path, why: impl ToString) -> OpenError {
@@ -184,7 +192,7 @@ fn release_other(config: &VolumeConfig, wanted: &CacheOptions) -> Result<Vec<Str
         wanted.policy()
     );
     let (volume, mut notices) = open_cache(config, found.into())?;
-    volume.detach()?;
+    volume.detach(Loss::Refused).map_err(|error| losing(error, config.page_bytes))?;
     volume.close()?;
     notices.push(told);
     Ok(notices)
@@ -224,12 +232,15 @@ fn open_journal(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenError> {
 /// cache on flash may be another one than the configuration says.
 ///
 /// # Errors
-/// [`OpenError`].
-pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
+/// [`OpenError`]; [`OpenError::Losing`] with the bytes that are lost, unless the `loss` is accepted.
+pub fn detach_volume(config: &VolumeConfig, loss: Loss) -> Result<DetachReport, OpenError> {
     let (found, has_failed) = bound(config)?;
     if found.is_none() && !has_failed {
         // No cache has anything that the disk lacks. If the disk needs one, this is refused.
         let label = open("label", &config.label, false)?;
+        if loss == Loss::Accepted {
+            give_up_lost(&*label)?;
+        }
         let disk = open("disk", &config.disk, config.direct_io)?;
         let (volume, notices) = Volume::open_without_cache(disk, label, config.cache_options()?)?;
         volume.close()?;
@@ -247,7 +258,11 @@ pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
     let disk = open("disk", &config.disk, config.direct_io)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
     let (home, _) = InPlaceDisk::open(disk, label)?;
-    let report = entresol_engine::detach(flash, home.clone())?;
+    let detached = match loss {
+        Loss::Refused => entresol_engine::detach(flash, home.clone()),
+        Loss::Accepted => entresol_engine::detach_with_loss(flash, home.clone()),
+    };
+    let report = detached.map_err(|error| losing(error, config.page_bytes))?;
     let layer = DiskLayer::open(home, config.page_bytes)?;
     follow_no_journal(&*layer)?;
     layer.close()?;
@@ -262,10 +277,11 @@ pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
 pub fn empty_volume(
     before: &VolumeConfig,
     after: &VolumeConfig,
+    loss: Loss,
 ) -> Result<(DetachReport, VolumeConfig), OpenError> {
     let capacity = open("flash", &before.flash, before.direct_io)?.geometry().capacity_bytes;
     let options = after.options_after(&before.cache_options()?, capacity)?;
-    let report = detach_volume(before)?;
+    let report = detach_volume(before, loss)?;
     // It is bound to the disk again.
     let after = VolumeConfig { slots: options.slots(), ..after.clone() };
     let (volume, _) = open_volume(&after)?;
@@ -279,12 +295,16 @@ pub fn empty_volume(
 ///
 /// # Errors
 /// [`OpenError`].
-pub fn change_policy(before: &VolumeConfig, after: &VolumeConfig) -> Result<VolumeConfig, OpenError> {
+pub fn change_policy(
+    before: &VolumeConfig,
+    after: &VolumeConfig,
+    loss: Loss,
+) -> Result<VolumeConfig, OpenError> {
     let old = before.cache_options()?;
     if after.cache_options().is_ok_and(|new| new.keeps_pages_of(&old)) {
         return Ok(after.clone());
     }
-    Ok(empty_volume(before, after)?.1)
+    Ok(empty_volume(before, after, loss)?.1)
 }
 
 /// The start of this machine that its kernel names. Nil if it names none: then a journal outside of memory
@@ -301,9 +321,12 @@ fn boot() -> Uuid {
 /// [`OpenError`].
 pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> {
     let disk = open("disk", &config.disk, config.direct_io)?;
+    let page_bytes = u64::from(config.page_bytes);
+    let lost = lost_on(&*open("label", &config.label, false)?)?;
     let none = VolumeStatus {
         volume_bytes: disk.geometry().capacity_bytes,
-        page_bytes: config.page_bytes.into(),
+        page_bytes,
+        lost: lost.iter().map(|range| Lost::of(range, page_bytes)).collect(),
         ..VolumeStatus::default()
     };
     if !config.cache {

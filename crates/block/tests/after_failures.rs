@@ -2,7 +2,7 @@
 
 mod support;
 
-use entresol_block::{CacheOptions, SECTOR_BYTES, Volume};
+use entresol_block::{CacheOptions, Loss, SECTOR_BYTES, Volume};
 use entresol_core::PolicyKind;
 use entresol_device::{
     Counters, Device, DeviceError, Fault, FaultPlan, FaultyDevice, Geometry, Injection, Io, MemoryDevice,
@@ -116,7 +116,7 @@ fn writes_are_kept_after_a_change_of_the_cache_has_failed() {
             volume.write(0, &filled(1), false).unwrap();
             let before = counting.writes.load(SeqCst);
             counting.fails_at.store(before + fails_at, SeqCst);
-            let changed = volume.set_cache(CacheOptions::from(new.clone()));
+            let changed = volume.set_cache(CacheOptions::from(new.clone()), Loss::Refused);
             total = total.max(counting.writes.load(SeqCst) - before);
             let acknowledged = volume.write(0, &filled(2), false).is_ok();
             let (now, _) = volume.cache_options().unwrap();
@@ -242,10 +242,10 @@ fn writes_after(give_up: impl Fn(&Volume) -> Result<(), entresol_engine::TierErr
 
 #[test]
 fn a_drain_that_could_not_end_the_journal_leaves_no_old_records() {
-    writes_after(Volume::drain);
+    writes_after(|volume| volume.drain(Loss::Refused));
 }
 
 #[test]
 fn a_detach_that_could_not_end_the_journal_leaves_no_old_records() {
-    writes_after(Volume::detach);
+    writes_after(|volume| volume.detach(Loss::Refused));
 }

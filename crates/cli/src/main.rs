@@ -63,7 +63,7 @@ fn run(command: Command) -> Result<(), Failure> {
             )),
         },
         Command::Check { flash, disk } => command::check::run(&flash, disk.as_deref()),
-        Command::Detach { flash, disk } => command::detach::run(&flash, &disk),
+        Command::Detach { flash, disk, loss } => command::detach::run(&flash, &disk, &loss),
         #[cfg(feature = "torture")]
         Command::Torture(torture) => command::torture::run(&torture),
         #[cfg(not(feature = "torture"))]

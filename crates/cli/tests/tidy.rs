@@ -69,6 +69,7 @@ const STEPS: &[&str] = &[
     "log-not-synced",
     "log-session-not-checked",
     "losses-not-recorded",
+    "lost-page-not-recorded",
     "missing-page-read-from-disk",
     "missing-pages-not-recorded",
     "newer-copy-not-awaited",

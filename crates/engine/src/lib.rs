@@ -61,6 +61,6 @@ pub use report::OpenReport;
 pub use shadow::Shadow;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
 pub use tier::{
-    DetachReport, FlashRead, FlashTier, cache_on, detach, disown, flash_has_failed, marks_on, renewals_on,
-    renounce,
+    DetachReport, FlashRead, FlashTier, cache_on, detach, detach_with_loss, disown, flash_has_failed,
+    give_up_lost, lost_on, marks_on, renewals_on, renounce,
 };

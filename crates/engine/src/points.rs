@@ -47,7 +47,9 @@ entresol_runtime::coverage_points! {
     FETCH_DAMAGED_CLEAN = "fetch: a damaged clean page is read from disk";
     FETCH_DAMAGED_DIRTY = "fetch: a damaged dirty page is reported";
     DEQUEUE_DAMAGED_CLEAN = "dequeue: a damaged clean page is dropped";
-    DEQUEUE_DAMAGED_DIRTY = "dequeue: a damaged dirty page stops the tier";
+    DEQUEUE_DAMAGED_DIRTY = "dequeue: a damaged dirty page is met";
+    PAGES_LOST = "lost pages: the record beside the label names more";
+    LOST_TOO_MANY = "lost pages: the record has no room for more, and the flash counts as failed";
     DEQUEUE_LEFT_FIRST = "dequeue: pages leave before others get their second chances";
     DEQUEUE_OVERTAKEN = "dequeue: a second chance is overtaken by a newer version";
     COPY_DAMAGED = "copy: a damaged page stops the tier";

@@ -1,6 +1,7 @@
 //! The caches that a volume can have: pages under a policy, or SCE's fragments.
 
 use super::ahead::LookedUp;
+use super::phases::Loss;
 use entresol_core::{Cache as Kind, Costs, Mode, PageId};
 use entresol_device::Device;
 use entresol_engine::{
@@ -28,8 +29,10 @@ pub(crate) trait PageCache: Layer {
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError>;
     /// See [`FlashTier::keep_out`].
     fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError>;
-    /// See [`FlashTier::detach`].
-    fn detach(&self) -> Result<(), TierError>;
+    /// See [`FlashTier::detach`] and [`FlashTier::detach_with_loss`].
+    fn detach(&self, loss: Loss) -> Result<(), TierError>;
+    /// See [`FlashTier::lost_among`].
+    fn lost_among(&self, first: PageId, last: PageId) -> Result<Vec<PageId>, TierError>;
     /// See [`FlashTier::cached_among`].
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError>;
     /// See [`FlashTier::dirty_pages`].
@@ -79,8 +82,14 @@ impl PageCache for FlashTier {
     fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError> {
         Self::keep_out(self, first, last, work)
     }
-    fn detach(&self) -> Result<(), TierError> {
-        Self::detach(self)
+    fn detach(&self, loss: Loss) -> Result<(), TierError> {
+        match loss {
+            Loss::Refused => Self::detach(self),
+            Loss::Accepted => self.detach_with_loss(),
+        }
+    }
+    fn lost_among(&self, first: PageId, last: PageId) -> Result<Vec<PageId>, TierError> {
+        Self::lost_among(self, first, last)
     }
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
         Self::cached_among(self, first, last)
@@ -151,8 +160,11 @@ impl PageCache for FragmentTier {
         Self::keep_out(self, first, last, work);
         Ok(())
     }
-    fn detach(&self) -> Result<(), TierError> {
+    fn detach(&self, _: Loss) -> Result<(), TierError> {
         self.close()
+    }
+    fn lost_among(&self, _: PageId, _: PageId) -> Result<Vec<PageId>, TierError> {
+        Ok(Vec::new())
     }
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
         let pages = (first.0..=last.0).map(PageId);

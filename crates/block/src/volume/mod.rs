@@ -40,6 +40,7 @@ mod without_cache;
 pub use ahead::Ahead;
 pub use cache::CacheOptions;
 pub(crate) use cache::PageCache;
+pub use phases::{Loss, told_of_loss};
 pub(crate) use replay::follow_no_journal;
 pub use status::{Lost, VolumeStatus};
 
@@ -434,7 +435,9 @@ impl Volume {
                 let bytes = (piece.pages * self.page_bytes) as usize;
                 match tier.read_pages(PageId(piece.page), &mut buffer[..bytes], Reading::Populates) {
                     // The read that follows will be told.
-                    Err(TierError::Unreadable { .. } | TierError::Lost { .. }) => {}
+                    Err(
+                        TierError::Unreadable { .. } | TierError::Lost { .. } | TierError::Damaged { .. },
+                    ) => {}
                     read => _ = read?,
                 }
             }

@@ -5,6 +5,7 @@ use crate::journal::{Journal, Kind, Left, Record};
 use entresol_core::mutant;
 use entresol_device::{Device, DeviceError};
 use entresol_engine::{AlignedBuffer, Layer, Mode, Session, TierError, Uuid};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A cache that is served without a journal: none from before may be carried out later.
@@ -113,25 +114,36 @@ impl Volume {
             }
             Left::Records(records) => records,
         };
+        let mut lost = BTreeSet::new();
         for (at, record) in records.iter().enumerate() {
             if record.kind == Kind::Data {
-                self.carry_out_again(cache, journal, record, &records[at + 1..])?;
+                self.carry_out_again(cache, journal, record, &records[at + 1..], &mut lost)?;
             }
         }
         self.flush_to(Some(cache))?;
-        Ok(Some(format!(
+        let mut notice = format!(
             "a server was killed: {} writes that it had acknowledged were carried out again",
             records.len()
-        )))
+        );
+        if !lost.is_empty() {
+            let pages: Vec<String> = lost
+                .iter()
+                .map(|page| format!("{} bytes at {}", self.page_bytes, page * self.page_bytes))
+                .collect();
+            notice += &format!("; not those of parts of pages that are lost: {}", pages.join(", "));
+        }
+        Ok(Some(notice))
     }
 
-    /// Writes what `record` says, but for pages that were written past the flash `later`: the disk has them.
+    /// Writes what `record` says, but for pages that were written past the flash `later`: the disk has them. A
+    /// part of a page that is lost cannot be written: the page stays lost, and is named.
     fn carry_out_again(
         &self,
         cache: &Cache,
         journal: &Journal,
         record: &Record,
         later: &[Record],
+        lost: &mut BTreeSet<u64>,
     ) -> Result<(), VolumeError> {
         let mut data = AlignedBuffer::new(record.length as usize);
         journal.data(record, &mut data).map_err(VolumeError::Journal)?;
@@ -141,7 +153,12 @@ impl Volume {
                 later.kind == Kind::Elsewhere && (later.offset..later.offset + later.length).contains(&at)
             };
             if !later.iter().any(is_on_disk) {
-                self.write_some(Some(cache), at, &data[piece.place], false)?;
+                match self.write_some(Some(cache), at, &data[piece.place], false) {
+                    Err(VolumeError::Tier(TierError::Lost { .. } | TierError::Damaged { .. })) => {
+                        lost.insert(piece.page);
+                    }
+                    written => written?,
+                }
             }
         }
         Ok(())

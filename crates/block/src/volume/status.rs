@@ -28,7 +28,8 @@ pub struct VolumeStatus {
     /// Pages that the disk lacks since the flash failed; they are copied there while they can be read.
     #[serde(default)]
     pub missing_pages: u64,
-    /// Those of them that cannot be read: requests for them fail.
+    /// Pages whose newest versions cannot be read from flash, failed or in use: requests for them fail until
+    /// they are written again as a whole.
     #[serde(default)]
     pub lost: Vec<Lost>,
     /// Pages read from memory (staging).
@@ -68,13 +69,20 @@ pub struct VolumeStatus {
     pub notice: Option<String>,
 }
 
-/// Bytes of a volume that cannot be read since the flash failed.
+/// Bytes of a volume whose newest version, on flash, cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// The first byte.
     pub offset: u64,
     /// How many.
     pub bytes: u64,
+}
+
+impl Lost {
+    /// These pages, of so many bytes each.
+    pub(crate) fn of((first, pages): &(PageId, u32), page_bytes: u64) -> Self {
+        Self { offset: first.0 * page_bytes, bytes: u64::from(*pages) * page_bytes }
+    }
 }
 
 impl Volume {
@@ -125,10 +133,6 @@ impl Volume {
         let (steer, hits_to_disk_permille, flash_budget_left) = self.steering.state();
         let metrics = tier.metrics();
         let missing = tier.missing().unwrap_or_default();
-        let lost = |(first, pages): &(PageId, u32)| Lost {
-            offset: first.0 * page_bytes,
-            bytes: u64::from(*pages) * page_bytes,
-        };
         VolumeStatus {
             policy: Some(options.policy().to_owned()),
             mode: Some(options.mode().name().to_owned()),
@@ -136,7 +140,7 @@ impl Volume {
             pages: metrics.slots_valid,
             dirty_pages: tier.dirty_pages(),
             missing_pages: missing.pages,
-            lost: missing.lost.iter().map(lost).collect(),
+            lost: missing.lost.iter().map(|range| Lost::of(range, page_bytes)).collect(),
             staging_hits: metrics.staging_hits,
             flash_hits: metrics.flash_hits,
             disk_reads: metrics.disk_reads,

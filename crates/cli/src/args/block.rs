@@ -48,16 +48,38 @@ pub enum Volume {
         /// 0 for never; hits-to-disk: true or false; flash-writes-per-day: unlimited, 0.5x (device writes) or
         /// 200G; dirty-percent-max: 1 to 100; switch-policy: true or false
         value: String,
+        #[command(flatten)]
+        loss: LossArgs,
     },
     /// Copy every page that is newer than disk there, and begin with an empty cache
     ///
-    /// With a running server, requests wait meanwhile.
-    Drain(VolumeArgs),
+    /// With a running server, requests wait meanwhile. If pages cannot be read from flash, all others are copied,
+    /// these are named, the cache goes on, and the exit status is 1.
+    Drain {
+        #[command(flatten)]
+        volume: VolumeArgs,
+        #[command(flatten)]
+        loss: LossArgs,
+    },
     /// Copy every page that is newer than disk there, and release the disk from its flash
     ///
     /// Then the flash device may be taken away. A running server goes on from the disk alone; before it is
-    /// started again, set `cache = false` in CONFIG, or it begins with an empty cache.
-    Detach(VolumeArgs),
+    /// started again, set `cache = false` in CONFIG, or it begins with an empty cache. If pages cannot be read
+    /// from flash, all others are copied, these are named, nothing is released, and the exit status is 1.
+    Detach {
+        #[command(flatten)]
+        volume: VolumeArgs,
+        #[command(flatten)]
+        loss: LossArgs,
+    },
+}
+
+/// What may be lost.
+#[derive(Debug, Args)]
+pub struct LossArgs {
+    /// Give up pages whose newest versions on flash cannot be read: the disk's older versions count then
+    #[arg(long)]
+    pub accept_loss: bool,
 }
 
 /// Which volume.

@@ -1,13 +1,13 @@
 //! `entresol volume create|status|drain|detach` and `entresol serve`.
 
-use crate::args::{CreateArgs, ServeArgs, Volume, VolumeArgs};
+use crate::args::{CreateArgs, LossArgs, ServeArgs, Volume, VolumeArgs};
 use crate::failure::Failure;
 use crate::output;
 use anyhow::Context;
 use entresol_block::{
-    Bypassed, ControlReply, ControlRequest, Latency, Lost, OpenError, Server, ServerError, ServerOptions,
-    UblkOptions, VolumeConfig, VolumeStatus, ask, change_policy, create_volume, detach_volume, empty_volume,
-    inspect_volume, open_volume, remove_journal,
+    Bypassed, ControlReply, ControlRequest, Latency, Loss, Lost, OpenError, Server, ServerError,
+    ServerOptions, UblkOptions, VolumeConfig, VolumeStatus, ask, change_policy, create_volume, detach_volume,
+    empty_volume, inspect_volume, open_volume, remove_journal,
 };
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +17,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 fn opening(error: OpenError) -> Failure {
-    Failure::input(error.to_string())
+    match error {
+        OpenError::Losing(sentence) => Failure::Check(sentence),
+        error => Failure::input(error.to_string()),
+    }
 }
 
 fn serving(error: ServerError) -> Failure {
@@ -30,9 +33,9 @@ pub fn run(volume: &Volume) -> Result<(), Failure> {
         Volume::Create(args) => create(args),
         Volume::Status { volume, watch: Some(seconds), .. } => watch(volume, Duration::from_secs(*seconds)),
         Volume::Status { volume, json, .. } => status(volume, *json),
-        Volume::Set { volume, name, value } => set(volume, name, value),
-        Volume::Drain(volume) => to_disk(volume, ControlRequest::Drain),
-        Volume::Detach(volume) => to_disk(volume, ControlRequest::Detach),
+        Volume::Set { volume, name, value, loss } => set(volume, name, value, loss),
+        Volume::Drain { volume, loss } => to_disk(volume, loss, false),
+        Volume::Detach { volume, loss } => to_disk(volume, loss, true),
     }
 }
 
@@ -112,6 +115,7 @@ fn asked(
         None => Ok(None),
         Some(ControlReply::Status(status)) => Ok(Some(*status)),
         Some(ControlReply::Error(sentence)) => Err(Failure::input(sentence)),
+        Some(ControlReply::Losing(sentence)) => Err(Failure::Check(sentence)),
     }
 }
 
@@ -206,7 +210,7 @@ fn watch(args: &VolumeArgs, every: Duration) -> Result<(), Failure> {
 }
 
 /// Changes an option in a running server, and in the configuration.
-fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
+fn set(args: &VolumeArgs, name: &str, value: &str, loss: &LossArgs) -> Result<(), Failure> {
     let unwritable =
         |error| Failure::input(format!("{}: cannot be written ({error})", args.config.display()));
     // A link stays, and so does the owner of the file.
@@ -220,7 +224,7 @@ fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
     config.set(name, value).map_err(|error| Failure::input(error.to_string()))?;
     let is_of_cache = matches!(name, "mode" | "policy");
     let request = match is_of_cache {
-        true => ControlRequest::SetCache(Box::new(config.clone())),
+        true => ControlRequest::SetCache { config: Box::new(config.clone()), accept_loss: loss.accept_loss },
         false => ControlRequest::Steer {
             sequential_bypass_bytes: config.sequential_bypass_bytes,
             hits_to_disk: config.hits_to_disk,
@@ -239,7 +243,7 @@ fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
         // Of the cache that it has now.
         Some(status) if is_of_cache && status.policy.is_some() => config.slots = status.slots as u32,
         None if config.policy != before.policy && config.cache => {
-            config = change_policy(&before, &config).map_err(opening)?;
+            config = change_policy(&before, &config, Loss::accepted(loss.accept_loss)).map_err(opening)?;
         }
         _ => {}
     }
@@ -273,9 +277,14 @@ fn write(file: &mut tempfile::NamedTempFile, config: &VolumeConfig, path: &Path)
 }
 
 /// Drains or detaches.
-fn to_disk(args: &VolumeArgs, request: ControlRequest) -> Result<(), Failure> {
+fn to_disk(args: &VolumeArgs, loss: &LossArgs, is_detach: bool) -> Result<(), Failure> {
     let config = read(&args.config)?;
-    let is_detach = request == ControlRequest::Detach;
+    let accept_loss = loss.accept_loss;
+    let request = match is_detach {
+        true => ControlRequest::Detach { accept_loss },
+        false => ControlRequest::Drain { accept_loss },
+    };
+    let loss = Loss::accepted(accept_loss);
     let after = match is_detach {
         true => "the flash device may be taken away; set `cache = false` to serve the disk alone",
         false => "the cache is empty",
@@ -284,8 +293,8 @@ fn to_disk(args: &VolumeArgs, request: ControlRequest) -> Result<(), Failure> {
         return output::print(&format!("the disk has everything; {after}\n"));
     }
     let report = match is_detach {
-        true => detach_volume(&config),
-        false => empty_volume(&config, &config).map(|(report, _)| report),
+        true => detach_volume(&config, loss),
+        false => empty_volume(&config, &config, loss).map(|(report, _)| report),
     }
     .map_err(opening)?;
     output::print(&format!("the disk has everything, {} pages were written; {after}\n", report.pages_written))

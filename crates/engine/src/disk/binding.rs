@@ -51,6 +51,7 @@ pub(crate) fn new_label(page_bytes: u32) -> Label {
         failed_epoch: 0,
         failed_nonce: 0,
         renewal: 0,
+        lost: false,
     }
 }
 

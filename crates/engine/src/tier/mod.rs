@@ -26,6 +26,7 @@
 //! | `detach` | releasing the disk from the cache |
 //! | `shared` | what the back does for fronts in other processes, and when they die |
 //! | `failure`, `degrade` | what happens when a device fails |
+//! | `lost` | pages whose only copy on flash cannot be read |
 //!
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
 //! (docs/LOCKING.md; `tests/allocation.rs`).
@@ -49,6 +50,7 @@ mod failure;
 mod fetch;
 mod flash;
 mod flush;
+mod lost;
 mod materialise;
 mod objects;
 mod open;
@@ -85,7 +87,10 @@ use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
 use std::sync::{Arc, Weak};
 
-pub use detach::{DetachReport, cache_on, detach, disown, marks_on, renewals_on, renounce};
+pub use detach::{
+    DetachReport, cache_on, detach, detach_with_loss, disown, give_up_lost, lost_on, marks_on, renewals_on,
+    renounce,
+};
 pub use open_failed::flash_has_failed;
 
 /// A flash tier between a buffer pool and a disk.
@@ -158,8 +163,31 @@ impl FlashTier {
 
     /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
     /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
+    ///
+    /// # Errors
+    /// [`TierError::Losing`]: the newest versions of some pages cannot be read from flash. All others are on
+    /// disk, and the tier goes on. Else what failed; then the tier has ended.
     pub fn detach(&self) -> Result<(), TierError> {
-        let prepared = self.back.prepare_to_detach();
+        self.detach_with(false)
+    }
+
+    /// As [`FlashTier::detach`], with the loss of pages that cannot be read: the disk's versions of them count
+    /// from then on.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn detach_with_loss(&self) -> Result<(), TierError> {
+        self.detach_with(true)
+    }
+
+    fn detach_with(&self, accepts_loss: bool) -> Result<(), TierError> {
+        let mut prepared = self.back.prepare_to_detach();
+        if prepared.is_ok() {
+            match self.back.prepare_to_lose(accepts_loss) {
+                Err(losing @ TierError::Losing(_)) => return Err(losing),
+                done => prepared = done.and_then(|()| Ok(self.back.front.check_running()?)),
+            }
+        }
         if !mutant!("detach-beside-older-destages") {
             self.end();
         }
@@ -168,7 +196,7 @@ impl FlashTier {
             (Err(error), _) | (Ok(_), Some(error)) => Err(error),
             (Ok(false), None) => self.back.release_degraded(),
             (Ok(true), None) if self.back.front.state.notice().is_some() => Ok(()),
-            (Ok(true), None) => self.back.release_disk(),
+            (Ok(true), None) => self.back.release_disk(accepts_loss),
         };
         self.end();
         events::ended(self.back.superblocks.cache, "detached", &result);

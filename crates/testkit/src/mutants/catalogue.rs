@@ -147,6 +147,7 @@ catalogue! {
         "journal-released-beyond-flush": "a flush releases records of writes that came while it was under way",
         "write-not-recorded": "writes are acknowledged without a record in the journal",
         "trim-drops-dirty-pages": "a trim forgets pages that are newer than disk",
+        "trim-uncovers-lost-pages": "a trim of a lost page lets the disk's older bytes be read",
         "trim-before-disk-is-durable": "a trim forgets a page on flash while its write to disk is not durable",
     }
     "store": {
@@ -231,7 +232,8 @@ pub const IN_THE_FRONTS: &[&str] = &[
 
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
 /// mutants --test shared_lsns --test kept_out --test forget_for --test objects --test second_chances --test
-/// copies_that_differ --test causes --test damage_shared --test owners_log`.
+/// copies_that_differ --test causes --test damage_shared --test owners_log
+/// --test lost`.
 pub const IN_THE_ENGINE: &[&str] = &[
     "bypass-before-the-cut-is-durable",
     "cause-begins-before-its-record",
@@ -246,6 +248,8 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "full-records-left",
     "label-not-renewed",
     "left-is-not-told",
+    "loss-accepted-unasked",
+    "lost-page-not-recorded",
     "lsn-of-a-clean-page",
     "lsn-of-an-older-round",
     "object-log-goes-on-after-a-failure",

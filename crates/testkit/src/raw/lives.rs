@@ -66,6 +66,14 @@ enum Failing {
     Gone,
     /// From some time on.
     Breaks,
+    /// Some bits of it have changed when it is opened.
+    Rots,
+}
+
+/// Changes bits of what lies on flash in groups, which is durable.
+fn rot(flash: &FaultyDevice, rng: &mut Rng) {
+    let bits = flash.geometry().capacity_bytes * 8;
+    (0..=rng.below(2)).for_each(|_| flash.flip_bit(bits / 4 + rng.below(bits / 4 * 3)));
 }
 
 impl Between {
@@ -84,8 +92,10 @@ impl Between {
             Fault::ReadError,
             Fault::Death,
         ][rng.below(6) as usize];
+        let rots = can_fail && rng.below(4) == 0;
         let failing = match (gone, breaks) {
             (true, _) => Some(Failing::Gone),
+            (false, false) if rots => Some(Failing::Rots),
             (false, true) => {
                 let (at, forever) = (1 + rng.below(cut_off / 2), rng.below(2) == 0);
                 plan.inject(Injection { at, device: Some("flash".to_owned()), fault, forever });
@@ -97,10 +107,11 @@ impl Between {
         for oracle in &self.oracles {
             let mut oracle = oracle.lock();
             // Without the flash, what was on its way there when it failed counts as lost with it.
-            oracle.has_lost |= failing == Some(Failing::Gone);
+            // A page that has rotted is lost until it is written again.
+            oracle.has_lost |= matches!(failing, Some(Failing::Gone | Failing::Rots));
             oracle.may_lose = oracle.has_lost || failing.is_some() && breaks_reads;
             // What is not flushed goes straight to disk.
-            oracle.straight_to_disk |= failing.is_some();
+            oracle.straight_to_disk |= matches!(failing, Some(Failing::Gone | Failing::Breaks));
         }
         failing
     }
@@ -209,6 +220,9 @@ impl Between {
                 opened => opened?,
             };
             moments.is_born();
+            if failing == Some(Failing::Rots) {
+                rot(&this.flash, &mut Rng::new(!sim_seed));
+            }
             *restarts += 1;
             if is_promised {
                 oracles.iter().for_each(|oracle| oracle.lock().is_served_after_kill());
@@ -216,7 +230,7 @@ impl Between {
             live_together(&opened, oracles, &mut choices, steps)
         });
         ended(lived)?;
-        self.flash_failed |= failing == Some(Failing::Breaks);
+        self.flash_failed |= matches!(failing, Some(Failing::Breaks | Failing::Rots));
         self.oracles[0].lock().lives.failing += u64::from(failing.is_some());
         self.states += 1 + moments.examine(&this)?;
         let media = this.after_crash(&survival(&mut self.rng, early));
