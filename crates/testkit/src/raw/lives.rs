@@ -14,7 +14,7 @@ use super::{
 use crate::machine::Media;
 use entresol_block::CacheOptions;
 use entresol_core::{Mode, PageId};
-use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection};
 use entresol_engine::{DiskLayer, Layer, disk_offset};
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
