@@ -233,8 +233,9 @@ pub const IN_THE_FRONTS: &[&str] = &[
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
 /// mutants --test shared_lsns --test kept_out --test forget_for --test objects --test second_chances --test
 /// copies_that_differ --test causes --test damage_shared --test owners_log
-/// --test lost`.
+/// --test lost --test held --test in_place`.
 pub const IN_THE_ENGINE: &[&str] = &[
+    "absent-page-read-beside-its-write",
     "bypass-before-the-cut-is-durable",
     "cause-begins-before-its-record",
     "clean-page-before-its-disk-write",
@@ -254,6 +255,7 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "lsn-of-an-older-round",
     "object-log-goes-on-after-a-failure",
     "objects-in-one-copy",
+    "own-sync-not-counted",
     "record-left-in-one-copy",
     "records-written-in-vain",
     "removal-without-log-position",
@@ -261,6 +263,7 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "second-summary-not-synced",
     "settled-is-not-told",
     "summaries-left-different",
+    "turns-shared-by-pages",
 ];
 
 /// Mutants that the hunt does not notice within its limit: holes, each to be closed.
