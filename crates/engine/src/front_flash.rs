@@ -14,29 +14,52 @@ struct DeadDevice {
     reason: String,
 }
 
+/// Where a front finds the flash device.
+#[derive(Clone, Copy, Debug)]
+pub struct FlashPlace<'a> {
+    /// Its path, as errors have it.
+    pub path: &'a Path,
+    /// The back's own descriptor of it, in `/proc`: the same device, also when the path has become another
+    /// file's, or nobody's. Where it cannot be opened, the path is.
+    pub of_back: Option<&'a Path>,
+}
+
+impl<'a, P: AsRef<Path> + ?Sized> From<&'a P> for FlashPlace<'a> {
+    fn from(path: &'a P) -> Self {
+        Self { path: path.as_ref(), of_back: None }
+    }
+}
+
 /// Opens the flash device, to be read only. Returns what is on it, too, unless it cannot be read, and the
 /// front `goes_on` without.
 pub(crate) fn open(
-    flash: &Path,
+    flash: FlashPlace<'_>,
     is_direct: bool,
     goes_on: impl Fn(&TierError) -> bool,
 ) -> Result<(Arc<dyn Device>, Option<Superblock>), TierError> {
     match open_and_read(flash, is_direct) {
         Ok((device, superblock)) => Ok((device, Some(superblock))),
-        Err(error) if goes_on(&error) => Ok((Arc::new(DeadDevice::new(flash, &error)), None)),
+        Err(error) if goes_on(&error) => Ok((Arc::new(DeadDevice::new(flash.path, &error)), None)),
         Err(error) => Err(error),
     }
 }
 
-fn open_and_read(flash: &Path, is_direct: bool) -> Result<(Arc<dyn Device>, Superblock), TierError> {
+fn open_and_read(
+    FlashPlace { path, of_back }: FlashPlace<'_>,
+    is_direct: bool,
+) -> Result<(Arc<dyn Device>, Superblock), TierError> {
     let file = FileOptions { is_direct_wanted: is_direct, ..FileOptions::shared() };
-    let device: Arc<dyn Device> = Arc::new(FileDevice::open(flash, file).map_err(flash_error)?);
+    let opened = of_back.and_then(|of_back| FileDevice::open_as(of_back, path, file).ok());
+    let device: Arc<dyn Device> = match opened {
+        Some(device) => Arc::new(device),
+        None => Arc::new(FileDevice::open(path, file).map_err(flash_error)?),
+    };
     let (newest, faults) = read_newest(&*device)?;
     match newest {
         Some(superblock) => Ok((device, superblock)),
         None => Err(TierError::Refused(format!(
             "{}: no flash cache is there that can be read ({}); give the path of the cache's flash device",
-            flash.display(),
+            path.display(),
             if faults.is_empty() { "it is blank".to_owned() } else { faults.join("; ") }
         ))),
     }

@@ -3,13 +3,13 @@
 use crate::api::{Evicted, Fetched, Pages, Victim};
 use crate::front::{self, Answer, Bell, BoardRef, Found, Front, Offered, Opened, Request};
 use crate::front_lsns::Lsns;
-use crate::{TierError, TierMetrics, TierOptions, front_flash};
+use crate::{FlashPlace, TierError, TierMetrics, TierOptions, front_flash};
 use entresol_core::{Mode, PageId, Route};
 use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Where processes share a cache. All of them name the same values. A cache that is opened again keeps the
@@ -130,16 +130,17 @@ pub struct SharedFront {
 
 impl SharedFront {
     /// Attaches the cache of `options` whose back has made the segment at `sharing`, and whose flash is the
-    /// file or block device `flash`. The flash is opened to be read only, without a lock.
+    /// file or block device `flash`, by its path, or also by the back's descriptor ([`FlashPlace`]). The flash
+    /// is opened to be read only, without a lock.
     ///
     /// # Errors
     /// [`TierError::Refused`]: there is no such segment, it is of another version, size or cache, or has no
     /// free seat; or `flash` is that of another cache. [`TierError::Gone`]: it was given up, and the cache is
     /// to be opened again. [`TierError::Config`]: impossible options. [`TierError::Device`]: the flash cannot
     /// be read. Nothing was changed.
-    pub fn attach(
+    pub fn attach<'a>(
         sharing: &Sharing,
-        flash: &Path,
+        flash: impl Into<FlashPlace<'a>>,
         options: &TierOptions,
         attach: &AttachOptions,
     ) -> Result<Self, TierError> {
@@ -147,7 +148,7 @@ impl SharedFront {
         let goes_on = |error: &TierError| {
             attach.without_flash && (never_needed || matches!(error, TierError::Device { .. }))
         };
-        let (device, superblock) = front_flash::open(flash, attach.is_direct, goes_on)?;
+        let (device, superblock) = front_flash::open(flash.into(), attach.is_direct, goes_on)?;
         let lsns = superblock.map(|superblock| Lsns::new(device.clone(), superblock, options.layout()));
         let of_flash = superblock.map(|superblock| {
             (superblock.stamps(), Opened { cache: superblock.cache, epoch: superblock.epoch })

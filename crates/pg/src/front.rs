@@ -9,8 +9,8 @@ use crate::notes::{Known, make_void};
 use crate::settings::Settings;
 use crate::types::{BACKEND_KINDS, EntFork, code, flag};
 use crate::{failure, settings};
-use entresol_core::Lsn;
-use entresol_engine::{AttachOptions, Handed, Pages, SharedFront, Sharing, TierError, Victim};
+use entresol_core::{Lsn, PageId};
+use entresol_engine::{AttachOptions, FlashPlace, Handed, Pages, SharedFront, Sharing, TierError, Victim};
 use entresol_objects::{Locator, ObjectId};
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -30,6 +30,9 @@ pub(crate) struct Process {
     folder: PathBuf,
     /// In the process that redoes.
     known: RefCell<Known>,
+    /// The last read has ended at this page. If the cache has it, its copy cannot be read, and is clean: the
+    /// file has the same.
+    unread: Cell<Option<PageId>>,
 }
 
 impl Process {
@@ -61,13 +64,15 @@ pub(crate) fn attach(
     INTERRUPTED.set(interrupted);
     let sharing = Sharing { memory: Arc::new(memory), fronts: settings.processes };
     let attach = AttachOptions { is_direct: true, interrupted: Some(is_interrupted), without_flash: true };
-    match SharedFront::attach(&sharing, &settings.flash, &settings.tier, &attach) {
+    let of_back = memory.board().flash.path();
+    let flash = FlashPlace { path: &settings.flash, of_back: of_back.as_deref() };
+    match SharedFront::attach(&sharing, flash, &settings.tier, &attach) {
         Ok(front) => {
             let board = memory.board();
             let tally = &board.backends[(kind as usize).min(BACKEND_KINDS - 1)];
             let folder = settings.folders.binding();
             let known = RefCell::default();
-            let attached = Process { front, board, tally, memory, folder, known };
+            let attached = Process { front, board, tally, memory, folder, known, unread: Cell::new(None) };
             PROCESS.with(|process| *process.borrow_mut() = Some(attached));
             code::DONE
         }
@@ -115,7 +120,12 @@ pub(crate) fn residency(fork: &EntFork, block: u32, n: u32, reads: bool, is_here
         let mut misses = None;
         if let Some((object, tally)) = process.object(&locator_of(fork))? {
             misses = tally.map(|tally| &tally.misses);
-            let has = |at: u32| process.front.is_on_flash(object.page(block.saturating_add(at)));
+            // Else it would be asked for again, and again in vain.
+            let unread = process.unread.take();
+            let has = |at: u32| {
+                let page = object.page(block.saturating_add(at));
+                process.front.is_on_flash(page) && unread != Some(page)
+            };
             *is_here = has(0);
             same = (1..n).find(|at| has(*at) != *is_here).unwrap_or(n);
         }
@@ -203,7 +213,9 @@ pub(crate) fn read<'a>(
     call(|process| {
         let Some((object, tally)) = process.object(&locator_of(fork))? else { return Ok(code::DONE) };
         for page in pages {
-            if process.front.fetch(object.page(block.saturating_add(*done)), page)?.is_none() {
+            let id = object.page(block.saturating_add(*done));
+            if process.front.fetch(id, page)?.is_none() {
+                process.unread.set(Some(id));
                 break;
             }
             *done += 1;

@@ -15,6 +15,7 @@ use entresol_engine::{DURATION_BUCKETS, DurationTally, Durations, SegmentMemory}
 use entresol_format::checksum;
 use entresol_objects::{Locator, ObjectId};
 use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -142,6 +143,27 @@ pub(crate) struct Board {
     pub backends: [BackendTally; BACKEND_KINDS],
     pub took: [DurationTally; latency::MEASURED],
     pub baseline: Baseline,
+    pub flash: Descriptor,
+}
+
+/// The worker's descriptor of the flash, for the other processes: they are to read what it writes, whatever
+/// becomes of the path.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct Descriptor(AtomicU64);
+
+impl Descriptor {
+    /// Descriptor `number` of process `process`, until that ends.
+    pub fn set(&self, process: u32, number: i32) {
+        let number = number.cast_unsigned();
+        self.0.store(u64::from(process) << 32 | u64::from(number), Relaxed);
+    }
+
+    /// Its path. `None`: it is not known.
+    pub fn path(&self) -> Option<PathBuf> {
+        let word = self.0.load(Relaxed);
+        (word != 0).then(|| format!("/proc/{}/fd/{}", word >> 32, word as u32).into())
+    }
 }
 
 const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);

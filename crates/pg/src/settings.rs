@@ -15,6 +15,15 @@ pub(crate) const PAGE_BYTES: usize = 8192;
 /// Fewest pages of a cache. With fewer, groups on their way would be most of it, and the engine refuses it.
 const SLOTS_MIN: u32 = 1280;
 
+/// Least value of `entresol.objects`, as the extension defines it.
+const OBJECTS_MIN: u32 = 256;
+
+/// The least size of a flash with room for the objects of these options, in MB of 2^20 bytes.
+fn least_mb(options: &TierOptions) -> u64 {
+    let is_enough = |mb: &u64| options.fitted(mb << 20).slots >= SLOTS_MIN;
+    (1..).find(is_enough).expect("some size is enough")
+}
+
 /// The options, as values of this language.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -64,15 +73,13 @@ impl Settings {
         };
         let fitted = wanted.fitted(flash_bytes);
         if fitted.slots < SLOTS_MIN {
-            let least = entresol_engine::flash_bytes(&TierOptions {
-                slots: SLOTS_MIN.next_multiple_of(fitted.group_pages),
-                ..fitted
-            });
             return Err(format!(
-                "{} with {flash_bytes} bytes is too small for a cache with room for {} forks of relations: \
-                 it takes at least {least} bytes",
+                "\"{}\" with {flash_bytes} bytes is too small for a cache with room for {} forks of relations \
+                 (entresol.objects), which takes at least {} MB; with the fewest of them, {OBJECTS_MIN}, it takes {} MB",
                 flash.display(),
-                options.objects
+                options.objects,
+                least_mb(&wanted),
+                least_mb(&TierOptions { objects: OBJECTS_MIN, ..wanted }),
             ));
         }
         let workers = options.workers as usize;
@@ -124,4 +131,49 @@ fn size_of_flash(flash: &std::path::Path) -> Result<u64, String> {
     let device = FileDevice::open(flash, options)
         .map_err(|error| format!("{error}; set entresol.size to make a file of this size"))?;
     Ok(device.geometry().capacity_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_names_the_least_sizes() {
+        let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+        let extension =
+            std::fs::read_to_string(repository.join("doors/postgres/entresol/entresol.c")).unwrap();
+        // With every policy and mode.
+        let least = |objects| {
+            let kinds =
+                ["face", "face-gr", "face-gsc", "reuse"].map(|name| PolicyKind::from_name(name).unwrap());
+            let modes = [Mode::WriteBack, Mode::WriteThrough];
+            let formats = [PageFormat::Postgres, PageFormat::PostgresChecksums];
+            let mut least = Vec::new();
+            for (kind, mode, page_format) in kinds
+                .into_iter()
+                .flat_map(|kind| modes.map(|mode| (kind, mode)))
+                .flat_map(|(kind, mode)| formats.map(|format| (kind, mode, format)))
+            {
+                let page_bytes = PAGE_BYTES as u32;
+                least.push(least_mb(&TierOptions {
+                    page_bytes,
+                    page_format,
+                    mode,
+                    objects,
+                    ..TierOptions::new(kind, 0)
+                }));
+            }
+            println!("{objects}: {least:?}");
+            *least.iter().max().unwrap()
+        };
+        for line in [
+            format!("#define SIZE_MIN_MB {}\n", least(OBJECTS_MIN)),
+            format!("#define SIZE_MIN_USUAL_MB {}\n", least(65_536)),
+            "&objects, OBJECTS_USUAL, OBJECTS_MIN, 1 << 22".to_owned(),
+            format!("#define OBJECTS_MIN {OBJECTS_MIN}\n"),
+            "#define OBJECTS_USUAL 65536\n".to_owned(),
+        ] {
+            assert!(extension.contains(&line), "{line:?}");
+        }
+    }
 }

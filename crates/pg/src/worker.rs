@@ -12,8 +12,8 @@ use crate::wal::{LogAt, Wal, show};
 use entresol_core::{Lsn, PageId, Placement};
 use entresol_device::{Device, FileDevice, FileOptions, open_device};
 use entresol_engine::{
-    FlashTier, Layer, Mode, OpenReport, Session, Sharing, TierError, TierOptions, Upstream, Uuid, cache_on,
-    disk_binding, disown, marks_on, renewals_on, renounce,
+    FlashTier, HOW_TO_DETACH, Layer, Mode, OpenReport, Session, Sharing, TierError, TierOptions, Upstream,
+    Uuid, cache_on, disk_binding, disown, marks_on, renewals_on, renounce,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
 use rustix::io::Errno;
@@ -89,11 +89,14 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
     match open_tier(settings, memory, cluster, notes.clone()) {
         Ok((tier, report)) => {
             info!(
-                "flash cache \"{}\" opened: {} pages of {}, {} of them newer than disk, after {} ms",
+                "flash cache \"{}\" opened: {} pages of {}{}, after {} ms",
                 settings.flash.display(),
                 report.entries,
                 settings.tier.slots,
-                report.dirty,
+                match settings.is_through() {
+                    true => String::new(),
+                    false => format!(", {} of them newer than their files", report.dirty),
+                },
                 report.duration.as_millis()
             );
             let puller = Arc::new(Puller(requests_in));
@@ -154,9 +157,12 @@ fn refuse(settings: &Settings, cluster: &EntCluster, refusal: Refusal) -> i32 {
         }
         Refusal::Flash(why) | Refusal::Other(why) => (why, code::REFUSED),
     };
-    failure::say(&why);
+    failure::say(&why.replace(HOW_TO_DETACH, HOW_TO_DRAIN));
     code
 }
+
+/// What the engine's command does, for a cluster.
+const HOW_TO_DRAIN: &str = "of a PostgreSQL cluster: start its server with this flash, and stop it with entresol.drain_at_shutdown = on;                             of any other cache `entresol detach FLASH DISK`";
 
 /// Whether the cluster needs the pages on its flash.
 fn is_needed(cluster: &EntCluster) -> bool {
@@ -177,6 +183,9 @@ fn open_tier(
     }
     let flash_options = FileOptions { create: !is_needed, ..FileOptions::create(settings.flash_bytes) };
     let flash = open_device(&settings.flash, flash_options).map_err(|error| error.to_string())?.device;
+    if let Some(file) = flash.queued() {
+        memory.board().flash.set(std::process::id(), file.descriptor());
+    }
     let log = log_of(cluster);
     let binding = disk_binding(&label)?;
     if let Some(found) = binding.filter(|found| is_needed && found.log != log) {

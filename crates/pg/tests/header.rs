@@ -92,3 +92,30 @@ fn the_functions_of_the_header_are_those_of_the_library() {
     assert_eq!(header, names(&library, "fn ent_"));
     assert!(header.len() > 15, "{header:?}");
 }
+
+/// The meaning of each field, as types.rs has it.
+fn meanings() -> Vec<(&'static str, String)> {
+    let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/types.rs");
+    let types = fs::read_to_string(types).unwrap();
+    let meaning = |field: &&'static str| {
+        let line = types.lines().map(str::trim).find(|line| line.starts_with(&format!("{field}: \"")));
+        let line = line.unwrap_or_else(|| panic!("{field} has no meaning"));
+        (*field, line.split('"').nth(1).unwrap().to_owned())
+    };
+    EntStat::FIELDS.iter().map(meaning).collect()
+}
+
+#[test]
+fn the_columns_say_what_they_mean_in_the_server_and_in_the_document() {
+    let script = door("entresol/entresol--1.0.sql");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let document = fs::read_to_string(repository.join("docs/POSTGRESQL.md")).unwrap();
+    for (field, meaning) in meanings() {
+        let comment =
+            format!("COMMENT ON COLUMN entresol_stat.{field} IS\n    '{}';", meaning.replace('\'', "''"));
+        assert!(script.contains(&comment), "{comment}");
+        let row = format!("| `{field}` | {}", meaning.trim_end_matches('.').to_lowercase());
+        let lines = document.lines().map(str::to_lowercase);
+        assert!(lines.into_iter().any(|line| line.starts_with(&row)), "{row}");
+    }
+}

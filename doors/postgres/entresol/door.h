@@ -39,14 +39,31 @@ typedef enum DoorState
 	DOOR_NOT_DRAINED,			/* "message" says why */
 } DoorState;
 
-/* Relations that are kept out of the cache: see kept.c. */
-#define KEPT_MAX 256
+/* Files in the set of those that are kept out of the cache: see kept.c. */
+#define KEPT_MAX 512
+/* With so many, no other relation is marked: a rewrite has two files until it commits. */
+#define KEPT_MARKS_MAX 256
+/* Places of databases whose marks and files were compared; see marks.c. */
+#define KEPT_COMPARED 64
 
-typedef struct KeptRelation
+/* How a file that is on its way out of the set leaves it. */
+typedef enum KeptLeaving
 {
-	Oid			relid;			/* in its database */
-	RelFileLocator locator;		/* its files now, or while a transaction is under way also those to come */
-} KeptRelation;
+	KEPT_STAYS = 0,
+	KEPT_LEAVES,				/* no checkpoint was made since */
+	KEPT_LEAVES_SEEN,			/* one was */
+	KEPT_LEAVES_LAST,			/* when the one with "redo" is complete, the file is durable */
+} KeptLeaving;
+
+/* A file, and why it is in the set. In shared memory "relNumber" 0 is a free place. */
+typedef struct KeptFile
+{
+	RelFileLocator locator;
+	Oid			relid;			/* the relation that it was made for */
+	TransactionId xid;			/* that has put it here, or lets it leave; 0: how that ended was looked at */
+	uint32		leaving;		/* a KeptLeaving */
+	XLogRecPtr	redo;			/* with KEPT_LEAVES_LAST */
+} KeptFile;
 
 /* What processes of the server share beside the engine's memory. */
 typedef struct DoorShared
@@ -56,10 +73,17 @@ typedef struct DoorShared
 	/* Written before the state is changed, and not after. */
 	EntCluster	cluster;
 	char		message[1024];
-	/* Changed under "kept_lock", read without it: what is read wrongly is a page more or less in the cache. */
+	/*
+	 * Changed under "kept_lock", read without it: a file keeps its place, which is free, or has its number, from
+	 * the moment on when that is written.
+	 */
 	LWLock	   *kept_lock;
-	pg_atomic_uint32 kept_count;
-	KeptRelation kept[KEPT_MAX];
+	pg_atomic_uint32 kept_count;	/* files in the set */
+	pg_atomic_uint32 kept_places;	/* places that may be taken: none from this one on is */
+	bool		kept_changed;	/* since it was saved */
+	uint32		kept_logged;	/* files in the note of the last checkpoint */
+	KeptFile	kept[KEPT_MAX];
+	Oid			compared[KEPT_COMPARED];
 	TimestampTz reset;			/* of the counters; 0: never. Written under "kept_lock" */
 } DoorShared;
 
@@ -94,17 +118,38 @@ extern const char *door_error(void);
 extern void door_check(int code);
 extern int	door_wait(int (*work) (void *), void *with);
 
+/* Whether pages of a file may enter the cache. */
+typedef enum Kept
+{
+	KEPT_NOT,
+	KEPT_CLEAN,					/* dirty ones may: it is on its way out of the set */
+	KEPT_OUT,
+} Kept;
+
 /* kept.c */
 extern void door_load_kept(void);
-extern void door_watch_kept(void);
-extern bool door_is_kept_slow(RelFileLocator rlocator);
+extern Kept door_find_kept(RelFileLocator rlocator);
+extern bool door_keep(RelFileLocator rlocator, Oid relid, TransactionId xid, bool is_mark);
+extern void door_let_in(RelFileLocator rlocator, TransactionId xid);
+extern bool door_read_kept(uint32 *at, KeptFile *file);
+extern void door_settle_kept(const KeptFile *as_read, Kept now);
+extern void door_save_kept(void);
+extern void door_file_is_gone(RelFileLocator rlocator);
+extern void door_database_is_gone(Oid dbid, Oid spcid);
+extern void door_kept_at_checkpoint(XLogRecPtr redo, int flags);
+extern void door_redo_note(const char *data, Size length);
 
-/* Is this relation kept out of the cache? */
-static inline bool
-door_is_kept(RelFileLocator rlocator)
+static inline Kept
+door_kept(RelFileLocator rlocator)
 {
-	return unlikely(pg_atomic_read_u32(&door->kept_count) > 0) && door_is_kept_slow(rlocator);
+	if (likely(pg_atomic_read_u32(&door->kept_count) == 0))
+		return KEPT_NOT;
+	return door_find_kept(rlocator);
 }
+
+/* marks.c */
+extern void door_watch_marks(void);
+extern void door_new_file(Oid relid, Oid replaces, RelFileLocator rlocator);
 
 /* worker.c */
 extern void door_register_worker(void);

@@ -1,7 +1,7 @@
 \echo Use "CREATE EXTENSION entresol" to load this file. \quit
 
 -- Counters of all processes since the cache was opened, and present values. In pages unless said otherwise.
--- Columns as in crates/pg/src/types.rs, which says what they mean.
+-- The comments on the view's columns say what they mean.
 CREATE FUNCTION entresol_stat(
     OUT staging_hits bigint,
     OUT flash_hits bigint,
@@ -62,6 +62,94 @@ FROM entresol_stat() s CROSS JOIN entresol_state() state
 LEFT JOIN entresol_stat_latency() read ON read.operation = 'read'
 LEFT JOIN entresol_stat_latency() write ON write.operation = 'flash write';
 
+-- As in crates/pg/src/types.rs.
+COMMENT ON COLUMN entresol_stat.staging_hits IS
+    'Reads served from memory between DRAM and flash.';
+COMMENT ON COLUMN entresol_stat.flash_hits IS
+    'Reads served from flash.';
+COMMENT ON COLUMN entresol_stat.misses IS
+    'Reads that the cache could not serve.';
+COMMENT ON COLUMN entresol_stat.staged_dirty IS
+    'Dirty pages taken.';
+COMMENT ON COLUMN entresol_stat.staged_clean IS
+    'Clean pages taken.';
+COMMENT ON COLUMN entresol_stat.already_cached IS
+    'Clean pages offered with an equal copy in the cache.';
+COMMENT ON COLUMN entresol_stat.refused_clean IS
+    'Clean pages not taken, for there was no room.';
+COMMENT ON COLUMN entresol_stat.disk_only IS
+    'Dirty pages that went to disk past the cache.';
+COMMENT ON COLUMN entresol_stat.written_through IS
+    'Changed pages written to their files by the server itself, and taken as clean ones.';
+COMMENT ON COLUMN entresol_stat.kept_out IS
+    'Pages offered of relations that are kept out of the cache.';
+COMMENT ON COLUMN entresol_stat.over_budget IS
+    'Pages offered while the budget of writes to flash is short.';
+COMMENT ON COLUMN entresol_stat.pulled IS
+    'Pages pulled out of shared buffers to fill a group.';
+COMMENT ON COLUMN entresol_stat.destaged IS
+    'Pages written from flash to relation files.';
+COMMENT ON COLUMN entresol_stat.flash_writes IS
+    'Pages written to flash, second chances included.';
+COMMENT ON COLUMN entresol_stat.second_chances IS
+    'Second chances given.';
+COMMENT ON COLUMN entresol_stat.dequeue_reads IS
+    'Pages read from flash to be destaged or staged again.';
+COMMENT ON COLUMN entresol_stat.damaged_clean IS
+    'Clean pages found damaged on flash.';
+COMMENT ON COLUMN entresol_stat.forgets IS
+    'Requests to forget blocks.';
+COMMENT ON COLUMN entresol_stat.cuts IS
+    'Forks truncated.';
+COMMENT ON COLUMN entresol_stat.retired IS
+    'Forks removed.';
+COMMENT ON COLUMN entresol_stat.flushes IS
+    'Requests to make a relation durable.';
+COMMENT ON COLUMN entresol_stat.checkpoints IS
+    'Checkpoints.';
+COMMENT ON COLUMN entresol_stat.destages_asked IS
+    'Requests to bring pages to disk: drains, backups, copies of databases.';
+COMMENT ON COLUMN entresol_stat.no_file IS
+    'Pages not destaged, since their file is gone.';
+COMMENT ON COLUMN entresol_stat.past_end IS
+    'Pages not destaged, since their file is shorter.';
+COMMENT ON COLUMN entresol_stat.space_waits IS
+    'Waits of a destage for space on a file system.';
+COMMENT ON COLUMN entresol_stat.file_syncs IS
+    'Syncs of relation files.';
+COMMENT ON COLUMN entresol_stat.flash_write_bytes IS
+    'Bytes of pages written to flash.';
+COMMENT ON COLUMN entresol_stat.slots IS
+    'Slots on flash.';
+COMMENT ON COLUMN entresol_stat.slots_valid IS
+    'Slots with the newest version of a page.';
+COMMENT ON COLUMN entresol_stat.slots_dirty IS
+    'Valid slots that are newer than disk.';
+COMMENT ON COLUMN entresol_stat.slots_superseded IS
+    'Slots with a superseded version.';
+COMMENT ON COLUMN entresol_stat.objects IS
+    'Forks with pages in the cache.';
+COMMENT ON COLUMN entresol_stat.objects_retired IS
+    'Removed forks whose numbers are not free yet.';
+COMMENT ON COLUMN entresol_stat.objects_refused IS
+    'Times that the table of forks was full.';
+COMMENT ON COLUMN entresol_stat.state IS
+    '"serving", or "off" if the server goes on without its flash.';
+COMMENT ON COLUMN entresol_stat.mode IS
+    '"write-back" or "write-through".';
+COMMENT ON COLUMN entresol_stat.reason IS
+    'Why the state is off.';
+COMMENT ON COLUMN entresol_stat.stats_reset IS
+    'When the counters were reset.';
+COMMENT ON COLUMN entresol_stat.read_p50_us IS
+    'Half of the reads from the cache took less than so many microseconds, rounded up to a power of two; while track_io_timing is on.';
+COMMENT ON COLUMN entresol_stat.read_p99_us IS
+    'As read_p50_us, 99 of 100 reads.';
+COMMENT ON COLUMN entresol_stat.flash_write_p50_us IS
+    'Half of the writes to flash took less than so many microseconds, rounded up to a power of two.';
+COMMENT ON COLUMN entresol_stat.flash_write_p99_us IS
+    'As flash_write_p50_us, 99 of 100 writes.';
+
 CREATE VIEW entresol_stat_latency AS SELECT * FROM entresol_stat_latency();
 
 -- What processes of each type did, as pg_stat_io has it. In pages.
@@ -112,22 +200,25 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 CREATE FUNCTION entresol_evict(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
--- Keeps a relation out of the cache, or lets it enter again. At once, not with the transaction.
+-- Keeps a relation out of the cache, or lets it enter again: sets its security label. With the transaction.
 CREATE FUNCTION entresol_keep_out(relation regclass, keep boolean DEFAULT true) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
+-- The files of such relations, in all databases. "leaves": the relation may enter again; its clean pages do so when
+-- the file is durable.
 CREATE FUNCTION entresol_kept_out(
     OUT database oid,
     OUT relid oid,
     OUT tablespace oid,
-    OUT relfilenode oid
+    OUT relfilenode oid,
+    OUT leaves boolean
 ) RETURNS SETOF record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 
 -- The relations of this database that are kept out.
 CREATE VIEW entresol_kept_out AS
-SELECT DISTINCT relid::regclass AS relation
-FROM entresol_kept_out()
-WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database());
+SELECT objoid::regclass AS relation
+FROM pg_catalog.pg_seclabel
+WHERE provider = 'entresol' AND label = 'keep-out' AND classoid = 'pg_catalog.pg_class'::regclass AND objsubid = 0;
 
 -- Only pg_monitor reads, only superusers act.
 REVOKE ALL ON FUNCTION entresol_stat(), entresol_state(), entresol_stat_latency(), entresol_stat_backend(),

@@ -4,10 +4,12 @@
 #include "door.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "access/xlog.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
 #include "common/relpath.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -32,7 +34,7 @@ static char *flash;
 static int	size_mb;
 static int	policy = 2;
 static int	mode;
-static int	objects = 65536;
+static int	objects;
 static int	workers = 8;
 static char *writes_per_day;
 
@@ -78,8 +80,15 @@ check_flash(char **new, void **extra, GucSource source)
 	return true;
 }
 
-/* Less has no room for a cache of any kind. */
-#define SIZE_MIN_MB 12
+/* It names the flash that has pages of these files: crates/pg/src/worker.rs makes it. */
+#define LABEL_FILE "entresol/label"
+
+/* How many forks of relations may have pages. */
+#define OBJECTS_MIN 256
+#define OBJECTS_USUAL 65536
+/* Less has no room for a cache of any kind: with the fewest forks, and with the usual number. */
+#define SIZE_MIN_MB 15
+#define SIZE_MIN_USUAL_MB 31
 
 static bool
 check_size(int *new, void **extra, GucSource source)
@@ -87,7 +96,8 @@ check_size(int *new, void **extra, GucSource source)
 	if (*new == 0 || *new >= SIZE_MIN_MB)
 		return true;
 	GUC_check_errdetail("%d MB are too small for a cache.", *new);
-	GUC_check_errhint("Choose %d MB or more, or 0 for all of a file or block device that exists.", SIZE_MIN_MB);
+	GUC_check_errhint("Choose %d MB or more, with \"entresol.objects\" lowered to %d; with the usual %d forks of relations it is %d MB. 0 is all of a file or block device that exists.",
+					  SIZE_MIN_MB, OBJECTS_MIN, OBJECTS_USUAL, SIZE_MIN_USUAL_MB);
 	return false;
 }
 
@@ -122,7 +132,7 @@ define_settings(void)
 	DefineCustomIntVariable("entresol.objects",
 							"Forks of relations that may have pages in the cache at a time.",
 							"A table has three, an index one or two. Each takes about 60 bytes of memory.",
-							&objects, 65536, 256, 1 << 22, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							&objects, OBJECTS_USUAL, OBJECTS_MIN, 1 << 22, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("entresol.workers",
 							"Threads that write pages from the cache to the files of the cluster.",
 							NULL,
@@ -162,7 +172,7 @@ request_memory(void)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("the flash cache \"%s\" cannot be used", flash),
 				 errdetail("%s.", door_error()),
-				 errhint("Check the settings \"entresol.flash\" and \"entresol.size\".")));
+				 errhint("Check the settings \"entresol.flash\", \"entresol.size\" and \"entresol.objects\".")));
 	RequestNamedLWLockTranche("entresol", 1);
 	RequestAddinShmemSpace(sizeof(DoorShared));
 	RequestAddinShmemSpace(door_memory_bytes);
@@ -184,6 +194,7 @@ set_up_memory(void)
 		pg_atomic_init_u32(&door->state, DOOR_NEW);
 		pg_atomic_init_u32(&door->worker, 0);
 		pg_atomic_init_u32(&door->kept_count, 0);
+		pg_atomic_init_u32(&door->kept_places, 0);
 		door->kept_lock = &GetNamedLWLockTranche("entresol")->lock;
 		door_load_kept();
 	}
@@ -199,6 +210,51 @@ static const char *const settings[] = {
 	"entresol.flash", "entresol.size", "entresol.policy", "entresol.mode", "entresol.objects",
 	"entresol.workers", "entresol.writes_per_day", "entresol.drain_at_shutdown",
 };
+
+/* Whether pg_control says that the cache may have pages that are newer than the files. */
+static bool
+is_needed(void)
+{
+	bool		crc_ok;
+	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+	bool		needed = crc_ok && (control->pg_control_version & PG_CONTROL_CACHE_BIT) != 0;
+
+	pfree(control);
+	return needed;
+}
+
+/*
+ * Whether there is to be a cache.
+ *
+ * pg_upgrade starts the new server in binary upgrade mode, replaces its files by name, and calls pg_resetwal. So
+ * nothing is cached then. A cache that the cluster needs is opened, to be drained before anything else: see
+ * startup(). What another flash knows of the files is void.
+ *
+ * In a single-user server there is no worker. Then, and without a flash, the cluster is refused if it needs its
+ * cache.
+ */
+static bool
+is_wanted(void)
+{
+	bool		is_possible = IsPostmasterEnvironment && flash[0] != '\0';
+	bool		needed = is_needed();
+
+	if (needed && !is_possible)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("database cluster needs its flash cache"),
+				 errdetail("The cache may have pages that are newer than the files of the cluster."),
+				 IsPostmasterEnvironment ?
+				 errhint("Set \"entresol.flash\" to the flash that the cluster had before. To be without it, set \"entresol.drain_at_shutdown\" to on, start the server with its flash, and stop it.") :
+				 errhint("A single-user server cannot use it. Start the server with its flash and with \"entresol.drain_at_shutdown\" set to on, and stop it.")));
+	if (!is_possible || !IsBinaryUpgrade || needed)
+		return is_possible;
+	if (unlink(LABEL_FILE) != 0 && errno != ENOENT)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not remove file \"%s\": %m", LABEL_FILE)));
+	return false;
+}
 
 void
 _PG_init(void)
@@ -234,8 +290,9 @@ _PG_init(void)
 					 errhint("The warning before this says why.")));
 	}
 
-	/* In a single-user server there is no worker. Then the cluster is refused if it needs its cache. */
-	if (!IsPostmasterEnvironment || flash[0] == '\0')
+	door_watch_marks();
+
+	if (!is_wanted())
 		return;
 	door_is_through = mode == 1;
 	previous_request = shmem_request_hook;
@@ -243,5 +300,4 @@ _PG_init(void)
 	previous_startup = shmem_startup_hook;
 	shmem_startup_hook = set_up_memory;
 	door_register_worker();
-	door_watch_kept();
 }

@@ -12,6 +12,7 @@
 #include "catalog/pg_control.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "postmaster/interrupt.h"
 #include "postmaster/startup.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
@@ -21,6 +22,7 @@
 #include "storage/pmsignal.h"
 #include "storage/smgr.h"
 #include "utils/guc.h"
+#include "utils/timeout.h"
 #include "utils/wait_event.h"
 
 /* Between two looks at what another process does. */
@@ -48,14 +50,73 @@ door_error(void)
 	return sentence;
 }
 
-/* This process waits without locks, and may be told to stop waiting. */
-static bool cancellable;
+/* What ends a wait for the cache, beside the end of the postmaster. */
+static enum
+{
+	BY_NOTHING,					/* the cache has changed, and the caller cannot go back */
+	BY_END_OR_CANCEL,			/* a lock is held: the statement is cancelled, or the process is to end */
+	BY_INTERRUPTS,
+}			wait_ends;
+
+/* Whether this process is to give up what it does, of the interrupts that do not look at whether locks are held. */
+static bool
+is_told_to_end(void)
+{
+	return ProcDiePending || (QueryCancelPending && QueryCancelHoldoffCount == 0) ||
+		(MyBackendType == B_BG_WRITER && ShutdownRequestPending);
+}
 
 /* Called between waits for the cache, possibly with locks: then nothing but this ends a wait. */
 static bool
 interrupted(void)
 {
-	return (cancellable && InterruptPending) || !PostmasterIsAliveInternal();
+	if (wait_ends == BY_INTERRUPTS ? InterruptPending : wait_ends == BY_END_OR_CANCEL && is_told_to_end())
+		return true;
+	return !PostmasterIsAliveInternal();
+}
+
+/* A wait for the cache begins. In critical sections nothing ends it. */
+static void
+begin_wait(uint32 event)
+{
+	if (CritSectionCount == 0)
+		wait_ends = InterruptHoldoffCount == 0 ? BY_INTERRUPTS : BY_END_OR_CANCEL;
+	pgstat_report_wait_start(event);
+}
+
+/*
+ * It has ended with "code". True: it is to be begun again. May raise the interrupt as an error, also with a lock on
+ * a buffer: as the server's own write of a page may, if it fails.
+ */
+static bool
+end_wait(int code)
+{
+	pgstat_report_wait_end();
+	wait_ends = BY_NOTHING;
+	if (likely(code != ENT_INTERRUPTED) || !PostmasterIsAliveInternal())
+		return false;
+	if (InterruptHoldoffCount == 0)
+		CHECK_FOR_INTERRUPTS();
+	else if (ProcDiePending)
+		ereport(FATAL,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("terminating process due to administrator command"),
+				 errdetail("It waited for the flash cache.")));
+	else if (QueryCancelPending)
+	{
+		QueryCancelPending = false;
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 get_timeout_indicator(STATEMENT_TIMEOUT, true) ?
+				 errmsg("canceling statement due to statement timeout") :
+				 errmsg("canceling statement due to user request"),
+				 errdetail("It waited for the flash cache.")));
+	}
+	else if (is_told_to_end())
+		ereport(ERROR,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("the process is to end, and waited for the flash cache")));
+	return true;
 }
 
 static void
@@ -108,6 +169,8 @@ wait_for_state(DoorState state)
 	{
 		if (!PostmasterIsAliveInternal())
 			ereport(FATAL, (errmsg("terminating, since the postmaster has ended")));
+		if (CritSectionCount == 0)
+			CHECK_FOR_INTERRUPTS();
 		pg_usleep(POLL_US);
 	}
 }
@@ -263,9 +326,11 @@ read_blocks(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, void
 	if (!is_there())
 		return 0;
 	began = begin();
-	pgstat_report_wait_start(wait_for_read);
-	code = ent_read(fork_of(rlocator, forknum), blkno, buffers, nblocks, &done);
-	pgstat_report_wait_end();
+	do
+	{
+		begin_wait(wait_for_read);
+		code = ent_read(fork_of(rlocator, forknum), blkno, buffers, nblocks, &done);
+	} while (unlikely(end_wait(code)));
 	check(code);
 	if (done > 0)
 		end(ENT_TOOK_READ, began);
@@ -304,9 +369,11 @@ hand_down(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const 
 		page = copy.data;
 	}
 	tell_log();
-	pgstat_report_wait_start(wait_for_room);
-	code = ent_stage(fork_of(rlocator, forknum), blkno, page, lsn, flags);
-	pgstat_report_wait_end();
+	do
+	{
+		begin_wait(wait_for_room);
+		code = ent_stage(fork_of(rlocator, forknum), blkno, page, lsn, flags);
+	} while (unlikely(end_wait(code)));
 	check(code);
 	end(ENT_TOOK_STAGE, began);
 	return code;
@@ -333,7 +400,8 @@ write_through(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, co
 	SMgrRelation reln;
 
 	/* What stays in shared buffers is offered as a clean page when it leaves them. */
-	if ((flags & FLASH_STAGE_EVICT) == 0 || (flags & FLASH_STAGE_PULL) != 0 || door_is_kept(rlocator))
+	if ((flags & FLASH_STAGE_EVICT) == 0 || (flags & FLASH_STAGE_PULL) != 0 ||
+		door_kept(rlocator) != KEPT_NOT)
 		return false;
 	/* Hint bits may change the page meanwhile: both get the same bytes. */
 	memcpy(copy.data, page, BLCKSZ);
@@ -366,6 +434,7 @@ static bool
 stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char *page, XLogRecPtr lsn, int flags)
 {
 	bool		is_dirty = (flags & FLASH_STAGE_DIRTY) != 0;
+	Kept		kept;
 	int			code;
 
 	if (!is_there())
@@ -376,9 +445,10 @@ stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char
 	 * A destage may be torn, as the cache keeps its copy until it is durable. So without full-page images every
 	 * dirty page goes through the cache, also those that its owner would keep out.
 	 */
+	kept = door_kept(rlocator);
 	if (is_dirty && !fullPageWrites)
 		flags |= ENT_ATOMIC;
-	else if (door_is_kept(rlocator))
+	else if (kept == KEPT_OUT || (kept == KEPT_CLEAN && !is_dirty))
 		flags |= ENT_KEPT_OUT;
 	code = hand_down(rlocator, forknum, blkno, page, lsn, flags);
 	if (unlikely(code == ENT_DISK_ONLY && (flags & ENT_ATOMIC) != 0))
@@ -386,7 +456,10 @@ stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char
 	return code == ENT_DONE;
 }
 
-/* Checks what "work" returns, which may wait for "event". */
+/*
+ * Checks what "work" returns, which may wait for "event". Nothing ends the wait, which is at most for the destage of
+ * a group: what was forgotten is gone, and the caller must write, truncate or unlink next.
+ */
 #define check_waited(event, work) \
 	do { \
 		int			code_; \
@@ -408,6 +481,7 @@ forget(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, BlockNumb
 static void
 forget_relation(RelFileLocator rlocator)
 {
+	door_file_is_gone(rlocator);
 	if (!is_there())
 		return;
 	tell_log();
@@ -417,6 +491,7 @@ forget_relation(RelFileLocator rlocator)
 static void
 forget_database(Oid dbid, Oid spcid)
 {
+	door_database_is_gone(dbid, spcid);
 	if (!is_there())
 		return;
 	tell_log();
@@ -426,8 +501,16 @@ forget_database(Oid dbid, Oid spcid)
 static void
 sync_relation(RelFileLocator rlocator, ForkNumber forknum)
 {
-	if (is_there())
-		check_waited(wait_for_checkpoint, ent_flush(fork_of(rlocator, forknum)));
+	int			code;
+
+	if (!is_there())
+		return;
+	do
+	{
+		begin_wait(wait_for_checkpoint);
+		code = ent_flush(fork_of(rlocator, forknum));
+	} while (end_wait(code));
+	check(code);
 }
 
 /*
@@ -441,15 +524,12 @@ door_wait(int (*work) (void *), void *with)
 
 	if (!is_there())
 		return ENT_ABSENT;
+	CHECK_FOR_INTERRUPTS();
 	do
 	{
-		CHECK_FOR_INTERRUPTS();
-		cancellable = InterruptHoldoffCount == 0 && CritSectionCount == 0;
-		pgstat_report_wait_start(wait_for_destage);
+		begin_wait(wait_for_destage);
 		code = work(with);
-		pgstat_report_wait_end();
-		cancellable = false;
-	} while (code == ENT_INTERRUPTED && PostmasterIsAliveInternal());
+	} while (end_wait(code));
 	check(code);
 	return code;
 }
@@ -488,6 +568,30 @@ redo_begins(const FlashCacheStartup *at)
 		ereport(LOG,
 				(errmsg("the flash cache has noted %llu pages as durable in their files",
 						(unsigned long long) known)));
+}
+
+/*
+ * In binary upgrade mode the cluster is a stock one before redo begins, and nothing is cached: files are about to
+ * be replaced by name.
+ */
+static void
+drain_for_upgrade(void)
+{
+	door_set_state(DOOR_DRAINING);
+	while (door_state() == DOOR_DRAINING)
+	{
+		HandleStartupProcInterrupts();
+		pg_usleep(POLL_US);
+	}
+	if (door_state() == DOOR_NOT_DRAINED)
+		ereport(FATAL,
+				(errcode(ERRCODE_IO_ERROR),
+				 errmsg("the flash cache could not be drained: %s", door->message),
+				 errhint("The cluster still needs its flash.")));
+	SetControlFileCacheBit(false, true);
+	strlcpy(door->message, "binary upgrade mode", sizeof(door->message));
+	door_set_state(DOOR_OFF);
+	ereport(LOG, (errmsg("the flash cache was drained, and is not used in binary upgrade mode")));
 }
 
 static void
@@ -532,6 +636,12 @@ startup(const FlashCacheStartup *at)
 		return;
 	}
 
+	if (IsBinaryUpgrade)
+	{
+		drain_for_upgrade();
+		return;
+	}
+
 	/* Notes of a cluster that did not need its flash are gone before it does. */
 	redo_begins(at);
 	/* In write-back mode the files alone are not the database from now on. */
@@ -545,6 +655,7 @@ checkpoint(XLogRecPtr redo, int flags)
 	XLogRecPtr	done;
 	int			code;
 
+	door_kept_at_checkpoint(redo, flags);
 	if (!is_there())
 		return;
 	done = door_redo();
@@ -607,4 +718,6 @@ const FlashCacheRoutine door_routine = {
 	.startup = startup,
 	.checkpoint = checkpoint,
 	.shutdown = shutdown_hook,
+	.new_file = door_new_file,
+	.redo_note = door_redo_note,
 };

@@ -309,7 +309,7 @@ entresol_prewarm(PG_FUNCTION_ARGS)
 
 	check_loaded();
 	relation = open_relation(PG_GETARG_OID(0));
-	if (!RelationIsPermanent(relation) || door_is_kept(relation->rd_locator))
+	if (!RelationIsPermanent(relation) || door_kept(relation->rd_locator) != KEPT_NOT)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not for the flash cache", RelationGetRelationName(relation)),

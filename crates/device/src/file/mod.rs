@@ -33,7 +33,16 @@ impl FileDevice {
     /// # Errors
     /// [`DeviceError::Io`] if the file cannot be opened, is in use, or its space cannot be reserved.
     pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<Self, DeviceError> {
-        OpenFile::open(path.as_ref(), options).map(|file| Self(Arc::new(file)))
+        Self::open_as(path.as_ref(), path.as_ref(), options)
+    }
+
+    /// As [`FileDevice::open`], of a file that errors call `name`: `path` may be another process's descriptor
+    /// of it, in `/proc`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_as(path: &Path, name: &Path, options: FileOptions) -> Result<Self, DeviceError> {
+        OpenFile::open(path, name, options).map(|file| Self(Arc::new(file)))
     }
 
     /// A message for the owner about the open, if any.

@@ -44,8 +44,9 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    pub fn open(path: &Path, options: FileOptions) -> Result<Self, DeviceError> {
-        let name = path.display().to_string();
+    /// `name`: what errors call it.
+    pub fn open(path: &Path, name: &Path, options: FileOptions) -> Result<Self, DeviceError> {
+        let name = name.display().to_string();
         let failed = |reason: String| DeviceError::Io {
             device: name.clone(),
             operation: "open",

@@ -48,7 +48,7 @@ impl UringDevice {
             length: 0,
             reason: format!("io_uring is not available ({error}); use the file device instead"),
         })?;
-        OpenFile::open(path, options).map(|file| Self(Arc::new(file)))
+        OpenFile::open(path, path, options).map(|file| Self(Arc::new(file)))
     }
 
     /// A message for the owner about the open, if any.

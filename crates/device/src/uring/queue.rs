@@ -36,6 +36,11 @@ impl QueuedFile {
     pub fn is_direct(&self) -> bool {
         self.0.is_direct
     }
+
+    /// The number of its descriptor in this process. It is open as long as the device.
+    pub fn descriptor(&self) -> i32 {
+        self.0.file.as_raw_fd()
+    }
 }
 
 /// A read that has ended.

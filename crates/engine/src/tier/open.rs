@@ -21,7 +21,7 @@ use crate::front::{Front, Region};
 use crate::recover::{self, Restored, RestoredSlots};
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
 use crate::{OpenReport, TierError, TierOptions, claim, points};
-use entresol_core::{Costs, Position, mutant};
+use entresol_core::{Costs, Mode, Position, mutant};
 use entresol_device::{BufferPool, Device};
 use entresol_format::Layout;
 use entresol_format::label::Label;
@@ -289,7 +289,12 @@ fn read(
             if plan.destages && report.dirty > 0 {
                 points::UNSURE_DESTAGED.reach();
                 let copied = restored.destage_all(flash, home, (superblock, label), options)?;
-                report.notices.push(format!("{copied} dirty pages were copied to disk first"));
+                report.notices.push(match superblock.mode {
+                    Mode::WriteBack => format!("{copied} dirty pages were copied to disk first"),
+                    _ => format!(
+                        "{copied} pages whose writes to disk may not have been durable were written there again"
+                    ),
+                });
                 report.dirty = 0;
             }
             Ok(Found::Log(restored))

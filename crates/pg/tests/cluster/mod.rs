@@ -183,7 +183,13 @@ impl Cluster {
     }
 
     pub fn attach(&self) -> i32 {
+        self.attach_after(|| ())
+    }
+
+    /// Attaches after `work`, with the memory mapped before.
+    pub fn attach_after(&self, work: impl FnOnce()) -> i32 {
         let (memory, bytes) = self.memory();
+        work();
         // SAFETY: as mapped; the strings live as long as the process.
         unsafe { abi::ent_attach(&raw const *Box::leak(Box::new(self.options())), memory, bytes, 0, None) }
     }

@@ -55,13 +55,19 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     if absent.exists() {
         bail!("binding: a flash was made for a cluster that needs its own");
     }
-    refused("no module", "database cluster needs its flash cache", &|| server.set("entresol.flash", ""))?;
+    refused("no flash is named", "Set \"entresol.flash\" to the flash", &|| {
+        server.set("entresol.flash", "")
+    })?;
     is_flash(flash)?;
+    refused("no module", "Add the module that was loaded before", &|| {
+        server.set("shared_preload_libraries", "")
+    })?;
+    server.set("shared_preload_libraries", "entresol")?;
     refused("another size", "number of slots", &|| server.set("entresol.size", "32MB"))?;
     refused("too small", "too small for a cache", &|| server.set("entresol.size", "1MB"))?;
-    refused("too small for its objects", "it takes at least", &|| {
+    refused("too small for its objects", "with the fewest of them, 256, it takes 15 MB", &|| {
         server.set("entresol.objects", "262144")?;
-        server.set("entresol.size", "12MB")
+        server.set("entresol.size", "16MB")
     })?;
     server.set("entresol.objects", "2048")?;
     server.set("entresol.size", "24MB")?;
@@ -185,6 +191,12 @@ fn clean(bench: &Bench, other: &Path) -> Result<()> {
     output(server.client("pgbench").args(["-i", "-q"]))?;
     server.stop()?;
     server.check_files()?;
+    server.set("entresol.flash", &other.join("dirty").display().to_string())?;
+    let said = server.refuses_to_start()?;
+    let says_how = said.contains("stop it with entresol.drain_at_shutdown = on");
+    if !says_how || said.contains("entresol volume detach") {
+        bail!("binding: a dirty flash of another cluster: not said how it is drained: {said}");
+    }
     println!("binding: a drained flash of another cluster: taken, {cached} hits before the first write");
     Ok(())
 }
@@ -237,6 +249,11 @@ fn through(bench: &Bench) -> Result<()> {
         }
         server.start_again()?;
         is_warm("t").with_context(|| format!("binding: write-through, after {how}"))?;
+        let log = fs::read_to_string(server.log())?;
+        let speaks = |line: &&str| line.contains("entresol:") && line.contains("dirty pages");
+        if let Some(line) = log.lines().find(speaks) {
+            bail!("binding: write-through has no dirty pages, and its log speaks of them: {line}");
+        }
     }
     // A server without it has completed a checkpoint.
     server.stop()?;

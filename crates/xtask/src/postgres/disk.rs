@@ -98,6 +98,7 @@ fn full(bench: &Bench) -> Result<()> {
     if drain.try_wait()?.is_some() {
         bail!("disk: the drain has not waited for space");
     }
+    waits_end(&server)?;
     memory.release()?;
     if !drain.wait()?.success() {
         bail!("disk: the drain failed");
@@ -112,6 +113,18 @@ fn full(bench: &Bench) -> Result<()> {
     expect(&server, "without the cache", &table)?;
     server.stop()?;
     println!("disk: full: {waits} waits, nothing lost; {warning}");
+    Ok(())
+}
+
+/// Who waits for room in the cache listens to its timeout, and to who ends it.
+fn waits_end(server: &Server<'_>) -> Result<()> {
+    let many = "CREATE TABLE u AS SELECT id, repeat('x', 500) AS filler FROM generate_series(1, 60000) id";
+    let said =
+        server.query_that_ends(&format!("SET statement_timeout = '10s'; {many}; UPDATE u SET id = id"));
+    let error = said.err().map_or_else(|| "no error".to_owned(), |error| format!("{error:#}"));
+    if !error.contains("canceling statement due to statement timeout") {
+        bail!("disk: a statement that waits for room in the cache is not cancelled: {error}");
+    }
     Ok(())
 }
 

@@ -41,6 +41,23 @@ impl<'a> Server<'a> {
         options: &[&str],
         configuration: &str,
     ) -> Result<Self> {
+        let server = Self::make(build, user, name, options, configuration)?;
+        server.start_again()?;
+        Ok(server)
+    }
+
+    /// As [`Server::start`], but it is not started.
+    ///
+    /// # Errors
+    ///
+    /// `initdb` fails.
+    pub fn make(
+        build: &'a Build,
+        user: &'a User,
+        name: &str,
+        options: &[&str],
+        configuration: &str,
+    ) -> Result<Self> {
         let server = Self::new(build, user, name)?;
         let folder = server.data.with_file_name("");
         let mut initdb = user.command(build.program("initdb"));
@@ -51,7 +68,6 @@ impl<'a> Server<'a> {
         text += "\nlisten_addresses = ''\nfsync = off\nlog_line_prefix = '%m [%p] %b '\n";
         text += &configuration.replace("FOLDER", folder.display().to_string().trim_end_matches('/'));
         fs::write(&file, text)?;
-        server.start_again()?;
         Ok(server)
     }
 
@@ -125,7 +141,16 @@ impl<'a> Server<'a> {
     ///
     /// It does not start within a minute.
     pub fn start_again(&self) -> Result<()> {
-        let mut options = format!("-k {} -p {}", self.socket.display(), self.port);
+        self.start_with("")
+    }
+
+    /// As [`Server::start_again`], with more options of the server.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn start_with(&self, more: &str) -> Result<()> {
+        let mut options = format!("-k {} -p {} {more}", self.socket.display(), self.port);
         if self.port != PORT {
             options += " -h 127.0.0.1";
         }
@@ -254,6 +279,39 @@ impl<'a> Server<'a> {
     /// The server's error.
     pub fn query(&self, statement: &str) -> Result<String> {
         output(self.psql().args(["-c", statement]))
+    }
+
+    /// As [`Server::query`], of a statement that may wait for ever.
+    ///
+    /// # Errors
+    ///
+    /// It has waited for a minute; the server's error.
+    pub fn query_that_ends(&self, statement: &str) -> Result<String> {
+        let mut psql = self.psql();
+        psql.args(["-c", statement]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut psql = psql.spawn().context("psql cannot be started")?;
+        let until = Instant::now() + Duration::from_secs(60);
+        while psql.try_wait()?.is_none() {
+            if Instant::now() > until {
+                psql.kill()?;
+                bail!("it waits for ever: {statement}");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        let said = psql.wait_with_output()?;
+        if !said.status.success() {
+            bail!("{statement}: {}", String::from_utf8_lossy(&said.stderr).trim());
+        }
+        Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
+    }
+
+    /// Gives a folder to the user that it runs as.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn own(&self, folder: &Path) -> Result<()> {
+        self.user.own(folder)
     }
 
     /// psql on this server.

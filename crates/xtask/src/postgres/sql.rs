@@ -25,10 +25,10 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
 }
 
 /// Asks a server, and compares.
-struct Sql<'a>(&'a Server<'a>);
+pub(super) struct Sql<'a>(pub &'a Server<'a>);
 
 impl Sql<'_> {
-    fn expect(&self, statement: &str, expected: &str) -> Result<()> {
+    pub fn expect(&self, statement: &str, expected: &str) -> Result<()> {
         let found = self.0.query(statement)?;
         if found != expected {
             bail!("sql: {statement}: {found}, expected {expected}");
@@ -36,7 +36,7 @@ impl Sql<'_> {
         Ok(())
     }
 
-    fn refuse(&self, statement: &str, expected: &str) -> Result<()> {
+    pub fn refuse(&self, statement: &str, expected: &str) -> Result<()> {
         match self.0.query(statement) {
             Ok(said) => bail!("sql: {statement}: {said}; it is to be refused"),
             Err(error) if format!("{error:#}").contains(expected) => Ok(()),
@@ -45,7 +45,7 @@ impl Sql<'_> {
     }
 
     /// Blocks of a table in the cache.
-    fn cached(&self, table: &str) -> Result<u64> {
+    pub fn cached(&self, table: &str) -> Result<u64> {
         let found = self.0.query(&format!(
             "SELECT coalesce(sum(cached), 0) FROM entresol_stat_relation WHERE relation = '{table}'::regclass"
         ))?;
@@ -72,6 +72,11 @@ fn views(sql: &Sql<'_>) -> Result<()> {
              flash_write_p50_us BETWEEN 1 AND flash_write_p99_us, flash_write_bytes = flash_writes * 8192
          FROM entresol_stat",
         "serving|write-back|t|t|t|t|t",
+    )?;
+    sql.expect(
+        "SELECT count(*), count(col_description(attrelid, attnum)) FROM pg_attribute
+         WHERE attrelid = 'entresol_stat'::regclass AND attnum > 0",
+        "43|43",
     )?;
     sql.0.query("CHECKPOINT")?;
     sql.expect(
@@ -209,7 +214,10 @@ fn roles(sql: &Sql<'_>) -> Result<()> {
     )?;
     sql.refuse("ALTER SYSTEM SET entresol.workers = 65", "1 .. 64")?;
     sql.refuse("ALTER SYSTEM SET entresol.writes_per_day = 'lots'", "is no amount of writes")?;
-    sql.refuse("ALTER SYSTEM SET entresol.size = '5MB'", "Choose 12 MB or more")?;
+    sql.refuse(
+        "ALTER SYSTEM SET entresol.size = '5MB'",
+        "Choose 15 MB or more, with \"entresol.objects\" lowered to 256; with the usual 65536 forks of relations it is 31 MB",
+    )?;
     sql.refuse("ALTER SYSTEM SET entresol.flash = 'x'", "is not an absolute path")?;
     sql.refuse("ALTER SYSTEM SET entresol.flash = '/tmp'", "neither a file nor a block device")
 }

@@ -120,7 +120,7 @@ fn drains_without_a_restartpoint(bench: &Bench, primary: &Server<'_>, standby: &
     Ok(())
 }
 
-fn wait_until_primary(server: &Server<'_>) -> Result<()> {
+pub(super) fn wait_until_primary(server: &Server<'_>) -> Result<()> {
     let until = Instant::now() + Duration::from_secs(60);
     while server.query("SELECT pg_is_in_recovery()").is_ok_and(|said| said == "t") {
         if Instant::now() > until {
@@ -132,7 +132,7 @@ fn wait_until_primary(server: &Server<'_>) -> Result<()> {
 }
 
 /// Waits until the standby has replayed everything.
-fn caught_up(primary: &Server<'_>, standby: &Server<'_>) -> Result<()> {
+pub(super) fn caught_up(primary: &Server<'_>, standby: &Server<'_>) -> Result<()> {
     let lsn = primary.query("SELECT pg_current_wal_flush_lsn()")?;
     let until = Instant::now() + Duration::from_secs(60);
     while standby.query(&format!("SELECT pg_last_wal_replay_lsn() >= '{lsn}'"))? != "t" {

@@ -3,7 +3,8 @@
 use super::build::{Build, BuildArgs, can_be_made, make};
 use super::cache::{ENTRESOL, MODEL, THROUGH};
 use super::{
-    binding, dies, disk, failover, faults, kill, model, module, snapshot, sql, standby, suites, tap,
+    binding, dies, disk, failover, faults, keep_out, kill, model, module, path, snapshot, sql, standby,
+    suites, tap, upgrade,
 };
 use crate::paths;
 use crate::programs::{User, is_root, output};
@@ -49,8 +50,14 @@ enum Suite {
     /// The cluster's files are put back to a snapshot, and the flash is not; as many times in each mode as
     /// `--rounds` says.
     FlashSnapshot,
+    /// Relations that are kept out of the cache: rewrites, crashes, dumps, a standby.
+    FlashKept,
     /// Damaged pages on flash: no query gets a wrong answer.
     FlashFaults,
+    /// The flash's path stops resolving: new sessions read what the others do.
+    FlashPath,
+    /// pg_upgrade into a cluster with a flash, in both modes.
+    FlashUpgrade,
     /// A backup under load, restored without a flash, and as a standby with its own.
     FlashStandby,
     /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
@@ -147,7 +154,10 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::FlashBinding,
         Suite::FlashSnapshot,
         Suite::FlashSql,
+        Suite::FlashKept,
         Suite::FlashFaults,
+        Suite::FlashPath,
+        Suite::FlashUpgrade,
         Suite::FlashStandby,
     ];
     let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
@@ -170,7 +180,10 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashBinding => binding::test(&bench)?,
             Suite::FlashSnapshot => snapshot::test(&bench, arguments.rounds)?,
             Suite::FlashSql => sql::test(&bench)?,
+            Suite::FlashKept => keep_out::test(&bench)?,
             Suite::FlashFaults => faults::test(&bench)?,
+            Suite::FlashPath => path::test(&bench)?,
+            Suite::FlashUpgrade => upgrade::test(&bench)?,
             Suite::FlashStandby => standby::test(&bench)?,
             Suite::Tap => tap::over_model(&bench)?,
             Suite::FlashTap => tap::over_flash(&bench, &arguments.script)?,

@@ -95,6 +95,17 @@ overwrites(RelFileLocator rlocator, ForkNumber forknum)
 {
 }
 
+/* Nothing is kept out. */
+static void
+new_file(Oid relid, Oid replaces, RelFileLocator rlocator)
+{
+}
+
+static void
+redo_note(const char *data, Size length)
+{
+}
+
 static const FlashCacheRoutine routine = {
 	.version = FLASH_CACHE_VERSION,
 	.attach = attach_process,
@@ -114,6 +125,8 @@ static const FlashCacheRoutine routine = {
 	.startup = startup,
 	.checkpoint = checkpoint,
 	.shutdown = shutdown_hook,
+	.new_file = new_file,
+	.redo_note = redo_note,
 };
 
 static void
