@@ -20,9 +20,15 @@ pub enum Volume {
     Create(Box<CreateArgs>),
     /// Show what a volume is doing, or what is on its flash if no server runs
     Status {
-        /// The volume
-        #[command(flatten)]
-        volume: VolumeArgs,
+        /// The volume's configuration, a TOML file
+        #[arg(required_unless_present = "all")]
+        config: Option<PathBuf>,
+        /// The server's socket, if it was started with another one than CONFIG says
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+        /// Show all journals of this user under /dev/shm, with their volumes, and which are needed
+        #[arg(long, conflicts_with_all = ["config", "socket", "watch"])]
+        all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -49,6 +55,15 @@ pub enum Volume {
         /// 200G; dirty-percent-max: 1 to 100; switch-policy: true or false
         value: String,
     },
+    /// Say whose a journal is, or remove one that no volume needs
+    ///
+    /// The journal of a write-back volume is a file in memory with acknowledged writes. `volume status --all`
+    /// lists journals.
+    Journal {
+        /// What to do
+        #[command(subcommand)]
+        what: Journal,
+    },
     /// Copy every page that is newer than disk there, and begin with an empty cache
     ///
     /// With a running server, requests wait meanwhile.
@@ -58,6 +73,36 @@ pub enum Volume {
     /// Then the flash device may be taken away. A running server goes on from the disk alone; before it is
     /// started again, set `cache = false` in CONFIG, or it begins with an empty cache.
     Detach(VolumeArgs),
+}
+
+/// `entresol volume journal`.
+#[derive(Debug, Subcommand)]
+pub enum Journal {
+    /// The journal that CONFIG names is this volume's, which was moved, or whose device was attached anew
+    ///
+    /// The disk's label must name it. Then the next start carries its writes out. Do not say so of a copy:
+    /// it would take the writes of the original.
+    Accept {
+        /// The volume's configuration
+        config: PathBuf,
+    },
+    /// Go on without the journal that the disk's label names: acknowledged writes that were not flushed may
+    /// be missing
+    ///
+    /// For a copy of a volume, or if the journal is lost. The file stays: it may be the original's. Refused
+    /// if the journal of CONFIG is this volume's: the next start carries its writes out.
+    Without {
+        /// The volume's configuration
+        config: PathBuf,
+    },
+    /// Remove a journal that no volume needs
+    Remove {
+        /// The file, as `volume status --all` lists it
+        path: PathBuf,
+        /// Also if a volume needs it, or may: acknowledged writes are lost
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 /// Which volume.

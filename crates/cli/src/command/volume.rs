@@ -1,5 +1,6 @@
 //! `entresol volume create|status|drain|detach` and `entresol serve`.
 
+use super::journal;
 use crate::args::{CreateArgs, ServeArgs, Volume, VolumeArgs};
 use crate::failure::Failure;
 use crate::output;
@@ -7,7 +8,7 @@ use anyhow::Context;
 use entresol_block::{
     Bypassed, ControlReply, ControlRequest, Latency, Lost, OpenError, Server, ServerError, ServerOptions,
     UblkOptions, VolumeConfig, VolumeStatus, ask, change_policy, create_volume, detach_volume, empty_volume,
-    inspect_volume, open_volume, remove_journal,
+    inspect_volume, open_volume, remove_ended_journal,
 };
 use std::fmt::Write as _;
 use std::fs::File;
@@ -16,7 +17,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-fn opening(error: OpenError) -> Failure {
+pub(super) fn opening(error: OpenError) -> Failure {
     Failure::input(error.to_string())
 }
 
@@ -28,8 +29,18 @@ fn serving(error: ServerError) -> Failure {
 pub fn run(volume: &Volume) -> Result<(), Failure> {
     match volume {
         Volume::Create(args) => create(args),
-        Volume::Status { volume, watch: Some(seconds), .. } => watch(volume, Duration::from_secs(*seconds)),
-        Volume::Status { volume, json, .. } => status(volume, *json),
+        Volume::Status { all: true, json, .. } => journal::list(*json),
+        Volume::Status { config: None, .. } => {
+            Err(Failure::input("name the configuration of a volume, or ask for --all"))
+        }
+        Volume::Status { config: Some(config), socket, json, watch: seconds, .. } => {
+            let volume = VolumeArgs { config: config.clone(), socket: socket.clone() };
+            match seconds {
+                Some(seconds) => watch(&volume, Duration::from_secs(*seconds)),
+                None => status(&volume, *json),
+            }
+        }
+        Volume::Journal { what } => journal::run(what),
         Volume::Set { volume, name, value } => set(volume, name, value),
         Volume::Drain(volume) => to_disk(volume, ControlRequest::Drain),
         Volume::Detach(volume) => to_disk(volume, ControlRequest::Detach),
@@ -95,7 +106,7 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     ))
 }
 
-fn read(path: &Path) -> Result<VolumeConfig, Failure> {
+pub(super) fn read(path: &Path) -> Result<VolumeConfig, Failure> {
     VolumeConfig::read(path).map_err(|error| Failure::input(error.to_string()))
 }
 
@@ -139,6 +150,12 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
     if status.missing_pages > 0 {
         line("only on failed flash", format!("{} pages", status.missing_pages));
     }
+    if status.journal_writes > 0 {
+        line(
+            "journal",
+            format!("{} acknowledged writes of a killed server, for the next start", status.journal_writes),
+        );
+    }
     for Lost { offset, bytes } in &status.lost {
         line("lost", format!("{bytes} bytes at {offset}"));
     }
@@ -173,6 +190,7 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
         line("policy changed", status.switched.unwrap_or_else(|| "not since the start; it may".to_owned()));
     }
     status.notice.into_iter().for_each(|notice| line("notice", notice));
+    status.start_notices.into_iter().for_each(|notice| line("told at the start", notice));
     output::print(&text)
 }
 
@@ -288,6 +306,7 @@ fn to_disk(args: &VolumeArgs, request: ControlRequest) -> Result<(), Failure> {
         false => empty_volume(&config, &config).map(|(report, _)| report),
     }
     .map_err(opening)?;
+    report.notices.iter().for_each(|notice| eprintln!("entresol: notice: {notice}"));
     output::print(&format!("the disk has everything, {} pages were written; {after}\n", report.pages_written))
 }
 
@@ -361,8 +380,9 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         };
         Server::wait_for_signal(ready).context("waiting for a signal")?;
     }
-    let stop =
-        |(_, server, config): (String, Server, VolumeConfig)| server.stop().map(|()| remove_journal(&config));
+    let stop = |(_, server, config): (String, Server, VolumeConfig)| {
+        server.stop().map(|()| remove_ended_journal(&config))
+    };
     let stopped: Vec<_> = servers.into_iter().map(stop).collect();
     failed?;
     stopped.into_iter().collect::<Result<(), _>>().map_err(anyhow::Error::from)?;
