@@ -130,8 +130,8 @@ fn label_of(config: &VolumeConfig) -> Result<(std::sync::Arc<dyn entresol_device
     Ok((label, log))
 }
 
-/// The journal of the configuration is this volume's, whose parts were moved, or attached anew: the owner says
-/// so. Returns the number of acknowledged writes in it.
+/// The journal of the configuration is this volume's, whose parts were moved, or attached anew: the owner
+/// says so. Returns the number of acknowledged writes in it.
 ///
 /// # Errors
 /// [`OpenError`], if the disk's label does not name it.

@@ -55,8 +55,8 @@ impl Volume {
     /// earlier program has acknowledged is carried out first, durably.
     ///
     /// # Errors
-    /// As [`Volume::open`]; [`VolumeError::NotOurs`] if the journal is of another volume: nothing was changed;
-    /// the volume's, if the writes cannot be carried out: they stay in the journal.
+    /// As [`Volume::open`]; [`VolumeError::NotOurs`] if the journal is of another volume (nothing was changed
+    /// then); the volume's, if the writes cannot be carried out: they stay in the journal.
     pub fn open_with_journal(
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,

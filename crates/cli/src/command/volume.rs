@@ -218,7 +218,10 @@ fn watch(args: &VolumeArgs, every: Duration) -> Result<(), Failure> {
         let (flash, disk) =
             (since(status.flash_writes, before.flash_writes), since(status.disk_writes, before.disk_writes));
         let dirty = status.dirty_pages;
-        output::print(&format!("{reads:>10} {percent:>8.1} {flash:>11} {disk:>11} {dirty:>11}\n"))?;
+        let line = format!("{reads:>10} {percent:>8.1} {flash:>11} {disk:>11} {dirty:>11}\n");
+        if !output::print_to_reader(&line)? {
+            return Ok(());
+        }
         before = status;
     }
 }
@@ -306,7 +309,7 @@ fn to_disk(args: &VolumeArgs, request: ControlRequest) -> Result<(), Failure> {
         false => empty_volume(&config, &config).map(|(report, _)| report),
     }
     .map_err(opening)?;
-    report.notices.iter().for_each(|notice| eprintln!("entresol: notice: {notice}"));
+    report.notices.iter().for_each(|notice| output::notice(notice));
     output::print(&format!("the disk has everything, {} pages were written; {after}\n", report.pages_written))
 }
 
@@ -325,7 +328,7 @@ fn server_options(args: &ServeArgs, config: &VolumeConfig) -> Result<ServerOptio
 /// Opens a volume and listens.
 fn start(config: &VolumeConfig, options: ServerOptions) -> Result<Server, Failure> {
     let (volume, notices) = open_volume(config).map_err(opening)?;
-    notices.iter().for_each(|notice| eprintln!("entresol: notice: {notice}"));
+    notices.iter().for_each(|notice| output::notice(notice));
     Server::start(volume, options).map_err(serving)
 }
 
