@@ -13,9 +13,13 @@ mod volume;
 
 pub use config::{ConfigError, VolumeConfig};
 pub use entresol_engine::{DailyWrites, NotABudget};
+pub use journal::{
+    Identity, JournalReport, JournalState, Names, NotOurs, Origin, Parts, accept_journal, go_without_journal,
+    journals, remove_journal,
+};
 pub use open::{
     OpenError, change_policy, create_volume, detach_volume, empty_volume, inspect_volume, open_volume,
-    remove_journal,
+    remove_ended_journal,
 };
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, UblkOptions, ask};
 pub use steer::{Bypassed, Latency, SteerOptions, Streams};

@@ -2,16 +2,16 @@
 //! has one server.
 
 use crate::config::{ConfigError, VolumeConfig};
-use crate::volume::{follow_no_journal, told_of_loss};
+use crate::journal;
+use crate::volume::{follow_no_journal, journal_is_gone, told_of_loss};
 use crate::{CacheOptions, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
-    DetachReport, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions, Uuid, flash_bytes,
-    flash_has_failed, give_up_lost, inspect, lost_on,
+    DetachReport, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions, Uuid, disk_binding,
+    flash_bytes, flash_has_failed, give_up_lost, inspect, lost_on,
 };
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
-use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use thiserror::Error;
@@ -40,7 +40,7 @@ pub enum OpenError {
     Losing(String),
     /// As [`OpenError::Tier`].
     #[error(transparent)]
-    Volume(#[from] VolumeError),
+    Volume(VolumeError),
 }
 
 /// The error of a detach, in the words of a volume.
@@ -48,7 +48,16 @@ fn losing(error: TierError, page_bytes: u32) -> OpenError {
     told_of_loss(&error, page_bytes.into()).map_or(OpenError::Tier(error), OpenError::Losing)
 }
 
-fn device_error(what: &'static str, path: &Path, why: impl ToString) -> OpenError {
+impl From<VolumeError> for OpenError {
+    fn from(error: VolumeError) -> Self {
+        match error {
+            VolumeError::Tier(error) => Self::Tier(error),
+            error => Self::Volume(error),
+        }
+    }
+}
+
+pub(crate) fn device_error(what: &'static str, path: &Path, why: impl ToString) -> OpenError {
     OpenError::Device { what, path: path.display().to_string(), why: why.to_string() }
 }
 
@@ -63,7 +72,16 @@ fn check_size(what: &str, bytes: u64) -> Result<(), ConfigError> {
 }
 
 /// Opens a regular file or block device of its present size.
-fn open(what: &'static str, path: &Path, direct: bool) -> Result<Arc<dyn Device>, OpenError> {
+pub(crate) fn open(what: &'static str, path: &Path, direct: bool) -> Result<Arc<dyn Device>, OpenError> {
+    open_with(what, path, FileOptions { is_direct_wanted: direct, ..FileOptions::existing() })
+}
+
+/// As [`open`], to be read only, while another program may have it open.
+pub(crate) fn look(what: &'static str, path: &Path) -> Result<Arc<dyn Device>, OpenError> {
+    open_with(what, path, FileOptions { is_direct_wanted: false, ..FileOptions::shared() })
+}
+
+fn open_with(what: &'static str, path: &Path, options: FileOptions) -> Result<Arc<dyn Device>, OpenError> {
     let metadata = path.metadata().map_err(|error| device_error(what, path, error))?;
     let kind = metadata.file_type();
     if !kind.is_file() && !kind.is_block_device() {
@@ -76,7 +94,6 @@ fn open(what: &'static str, path: &Path, direct: bool) -> Result<Arc<dyn Device>
     if kind.is_file() {
         check_size(&format!("{what} {}", path.display()), metadata.len())?;
     }
-    let options = FileOptions { is_direct_wanted: direct, ..FileOptions::existing() };
     let device = FileDevice::open(path, options).map_err(|error| device_error(what, path, error))?;
     Ok(Arc::new(device))
 }
@@ -129,13 +146,26 @@ pub fn create_volume(config: &VolumeConfig, overwrite: bool) -> Result<VolumeCon
 /// # Errors
 /// [`OpenError`].
 pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenError> {
+    let (mut volume, notices) = open_as_configured(config)?;
+    volume.pass_trims(config.pass_trims);
+    volume.was_told(&notices);
+    Ok((volume, notices))
+}
+
+fn open_as_configured(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenError> {
     let options = config.cache_options()?;
     if !config.cache {
         let label = open("label", &config.label, false)?;
         let disk = open("disk", &config.disk, config.direct_io)?;
-        let (volume, notices) = Volume::open_without_cache(disk, label, options)?;
-        volume.pass_trims(config.pass_trims);
-        return Ok((volume, notices));
+        journal::check_elsewhere(config, named_by(&*label)?)?;
+        // Without a failed flash there is nothing to record.
+        let is_wanted = flash_has_failed(&*label)? || config.journal.exists();
+        let opened = match if is_wanted { journal_of(config)? } else { None } {
+            None => Volume::open_without_cache(disk, label, options)?,
+            Some(journal) => Volume::open_without_cache_with_journal(disk, label, options, journal)
+                .map_err(|error| at_journal(config, error))?,
+        };
+        return Ok(opened);
     }
     check_two_devices(config)?;
     let mut notices = release_other(config, &options)?;
@@ -144,15 +174,38 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
     Ok((volume, notices))
 }
 
+/// The journal that the label of the disk names. Nil: none.
+fn named_by(label: &dyn Device) -> Result<Uuid, TierError> {
+    Ok(disk_binding(label)?.map_or(Uuid::NIL, |binding| binding.log))
+}
+
+/// The journal of the configuration, if it has one. Made if need be.
+fn journal_of(config: &VolumeConfig) -> Result<Option<(Arc<dyn Device>, journal::Origin)>, OpenError> {
+    if config.journal.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    Ok(Some((journal::open_file(config)?, journal::origin(config)?)))
+}
+
+/// An error of an open; one of the journal names its path.
+fn at_journal(config: &VolumeConfig, error: VolumeError) -> OpenError {
+    match error {
+        VolumeError::NotOurs(why) => device_error("journal", &config.journal, why),
+        error => error.into(),
+    }
+}
+
 /// Opens the volume with the cache that has these options.
 fn open_cache(config: &VolumeConfig, options: CacheOptions) -> Result<(Volume, Vec<String>), OpenError> {
     let label = open("label", &config.label, false)?;
     let disk = open("disk", &config.disk, config.direct_io)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
     let steer = config.steer_options()?;
-    let (volume, notices) = match config.journal.as_os_str().is_empty() {
-        true => Volume::open(disk, label, flash, options)?,
-        false => Volume::open_with_journal(disk, label, flash, options, (open_journal(config)?, boot()))?,
+    journal::check_elsewhere(config, named_by(&*label)?)?;
+    let (volume, notices) = match journal_of(config)? {
+        None => Volume::open(disk, label, flash, options)?,
+        Some(journal) => Volume::open_with_journal(disk, label, flash, options, journal)
+            .map_err(|error| at_journal(config, error))?,
     };
     volume.steer(steer);
     volume.pass_trims(config.pass_trims);
@@ -198,34 +251,9 @@ fn release_other(config: &VolumeConfig, wanted: &CacheOptions) -> Result<Vec<Str
     Ok(notices)
 }
 
-/// Removes the journal of a volume that was closed: it has nothing.
-pub fn remove_journal(config: &VolumeConfig) {
-    if !config.journal.as_os_str().is_empty() {
-        // An empty one may stay.
-        let _ = std::fs::remove_file(&config.journal);
-    }
-}
-
-/// Opens the journal, or makes it. It lies in a folder where everybody may make files: one that is not this
-/// user's own, regular file is refused.
-fn open_journal(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenError> {
-    let path = &config.journal;
-    let refuse = |why: String| device_error("journal", path, why);
-    let new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    if let Err(error) = new
-        && error.kind() != ErrorKind::AlreadyExists
-    {
-        return Err(refuse(format!("cannot be made ({error}); set `journal` to another path, or to \"\"")));
-    }
-    let metadata = path.symlink_metadata().map_err(|error| refuse(error.to_string()))?;
-    if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(refuse("is not a regular file of this user; set `journal` to another path".to_owned()));
-    }
-    // One that a killed server has left is used as it is.
-    let bytes = if metadata.len() == 0 { config.journal_bytes } else { metadata.len() };
-    let options = FileOptions { is_direct_wanted: false, ..FileOptions::create(bytes) };
-    let device = FileDevice::open(path, options).map_err(|error| refuse(error.to_string()))?;
-    Ok(Arc::new(device))
+/// Removes the journal of a volume that was closed, if nothing is in it.
+pub fn remove_ended_journal(config: &VolumeConfig) {
+    journal::remove_ended(config);
 }
 
 /// Copies all dirty pages of a volume without a server to disk, and releases the disk from its flash. The
@@ -235,7 +263,8 @@ fn open_journal(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenError> {
 /// [`OpenError`]; [`OpenError::Losing`] with the bytes that are lost, unless the `loss` is accepted.
 pub fn detach_volume(config: &VolumeConfig, loss: Loss) -> Result<DetachReport, OpenError> {
     let (found, has_failed) = bound(config)?;
-    if found.is_none() && !has_failed {
+    let is_journal_named = named_by(&*look("label", &config.label)?)? != Uuid::NIL;
+    if found.is_none() && !has_failed && !is_journal_named {
         // No cache has anything that the disk lacks. If the disk needs one, this is refused.
         let label = open("label", &config.label, false)?;
         if loss == Loss::Accepted {
@@ -244,15 +273,17 @@ pub fn detach_volume(config: &VolumeConfig, loss: Loss) -> Result<DetachReport, 
         let disk = open("disk", &config.disk, config.direct_io)?;
         let (volume, notices) = Volume::open_without_cache(disk, label, config.cache_options()?)?;
         volume.close()?;
-        remove_journal(config);
+        remove_ended_journal(config);
         return Ok(DetachReport { cache: Uuid::NIL, pages_written: 0, notices });
     }
-    if config.journal.exists() {
+    let mut notices = Vec::new();
+    if is_journal_named {
         // What a killed server has acknowledged comes first.
         let options = found.map_or_else(|| config.cache_options(), |found| Ok(found.into()))?;
-        let (volume, _) = open_cache(config, options)?;
+        let (volume, told) = open_cache(config, options)?;
         volume.close()?;
-        remove_journal(config);
+        remove_ended_journal(config);
+        notices = told;
     }
     let label = open("label", &config.label, false)?;
     let disk = open("disk", &config.disk, config.direct_io)?;
@@ -266,7 +297,8 @@ pub fn detach_volume(config: &VolumeConfig, loss: Loss) -> Result<DetachReport, 
     let layer = DiskLayer::open(home, config.page_bytes)?;
     follow_no_journal(&*layer)?;
     layer.close()?;
-    Ok(report)
+    notices.extend(report.notices);
+    Ok(DetachReport { notices, ..report })
 }
 
 /// Begins an empty cache with the configuration `after` on the flash of a volume without a server; all dirty
@@ -286,7 +318,7 @@ pub fn empty_volume(
     let after = VolumeConfig { slots: options.slots(), ..after.clone() };
     let (volume, _) = open_volume(&after)?;
     volume.close()?;
-    remove_journal(&after);
+    remove_ended_journal(&after);
     Ok((report, after))
 }
 
@@ -307,14 +339,6 @@ pub fn change_policy(
     Ok(empty_volume(before, after, loss)?.1)
 }
 
-/// The start of this machine that its kernel names. Nil if it names none: then a journal outside of memory
-/// must not be kept over a power failure.
-fn boot() -> Uuid {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    u128::from_str_radix(&digits, 16).map_or(Uuid::NIL, |number| Uuid(number.to_be_bytes()))
-}
-
 /// The state of a volume without a server, read from its flash.
 ///
 /// # Errors
@@ -323,10 +347,15 @@ pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> 
     let disk = open("disk", &config.disk, config.direct_io)?;
     let page_bytes = u64::from(config.page_bytes);
     let lost = lost_on(&*open("label", &config.label, false)?)?;
+    let log = look("label", &config.label).ok().and_then(|label| named_by(&*label).ok()).unwrap_or(Uuid::NIL);
+    let writes = journal::waiting(config, log);
     let none = VolumeStatus {
         volume_bytes: disk.geometry().capacity_bytes,
         page_bytes,
         lost: lost.iter().map(|range| Lost::of(range, page_bytes)).collect(),
+        journal_writes: writes.unwrap_or(0),
+        journal_missing: writes.is_none(),
+        start_notices: if writes.is_none() { vec![journal_is_gone(None)] } else { Vec::new() },
         ..VolumeStatus::default()
     };
     if !config.cache {

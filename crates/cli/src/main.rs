@@ -2,13 +2,15 @@
 //!
 //! Exit status: 0 all well; 1 a check failed (an invariant of a flash cache is broken, or TPC-C's consistency
 //! conditions do not hold); 2 bad input or a failure. Whatever is not 0 comes with one sentence on stderr
-//! that says what, where and what to do. Invariant: everything that can be validated is validated before work
-//! starts, and an output file is written whole or not at all.
+//! that says what, where and what to do. Nobody reading stdout any more (`entresol ... | head`) is no failure:
+//! the command ends quietly, with status 0 if all else went well. Invariant: everything that can be validated
+//! is validated before work starts, and an output file is written whole or not at all.
 #![forbid(unsafe_code)]
 
 mod args;
 mod command;
 mod failure;
+mod log;
 mod output;
 mod progress;
 
@@ -16,29 +18,15 @@ use args::{Bench, Cli, Command, InspectWhat};
 use clap::Parser;
 use failure::Failure;
 use std::process::ExitCode;
-use tracing_subscriber::filter::LevelFilter;
 
 // No bug on purpose, and no counter of the torture, may leak into a build that did not ask for it.
 const _: () = assert!(entresol_core::mutant::COMPILED_IN == cfg!(feature = "mutants"));
 const _: () = assert!(entresol_runtime::coverage::COMPILED_IN == cfg!(feature = "torture"));
 
-/// Says how much the engine tells on stderr: `error`, `warn`, `info`.
-const LOG: &str = "ENTRESOL_LOG";
-
-/// What the engine tells goes to stderr, if the environment asks for it.
-fn start_log() -> Result<(), Failure> {
-    let Some(level) = std::env::var_os(LOG) else { return Ok(()) };
-    let level = level
-        .to_str()
-        .and_then(|level| level.parse::<LevelFilter>().ok())
-        .ok_or_else(|| Failure::input(format!("{LOG} is {level:?}; give error, warn, info or off")))?;
-    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false).init();
-    Ok(())
-}
-
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
-        Ok(cli) => start_log().and_then(|()| run(cli.command)),
+        // The log ends after what it tells of.
+        Ok(cli) => log::start().and_then(|_log| run(cli.command)),
         Err(error) => Err(Failure::Arguments(error)),
     };
     match outcome {

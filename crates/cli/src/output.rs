@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
+use entresol_runtime::say;
 use std::fs::{File, Permissions};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -9,11 +10,20 @@ use std::path::{Path, PathBuf};
 
 /// Prints to stdout. Nobody reading any more (a closed pipe) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other.context("writing to stdout")?),
+    print_to_reader(text).map(drop)
+}
+
+/// As [`print`]. False: nobody reads any more, and a command that does nothing but print may end.
+pub fn print_to_reader(text: &str) -> Result<bool, Failure> {
+    match say::print(text) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        other => Ok(other.map(|()| true).context("writing to stdout")?),
     }
+}
+
+/// Tells the owner something on stderr that is no failure.
+pub fn notice(text: &str) {
+    say::tell(&format!("entresol: notice: {text}"));
 }
 
 /// Whether stdout takes colour: a terminal, and `NO_COLOR` unset or empty.

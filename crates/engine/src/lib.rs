@@ -44,7 +44,7 @@ pub use api::{
 };
 pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget};
 pub use buffer::AlignedBuffer;
-pub use disk::{DiskLayer, Home, InPlaceDisk, Names, OwnersLog, WholeDisk, disk_binding};
+pub use disk::{DiskLayer, Home, InPlaceDisk, Names, OwnersLog, WholeDisk, disk_binding, name_no_log};
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
 pub use entresol_core::{Costs, Mode};
 pub use entresol_format::label::Session;

@@ -41,10 +41,10 @@ pub use ahead::Ahead;
 pub use cache::CacheOptions;
 pub(crate) use cache::PageCache;
 pub use phases::{Loss, told_of_loss};
-pub(crate) use replay::follow_no_journal;
+pub(crate) use replay::{follow_no_journal, journal_is_gone};
 pub use status::{Lost, VolumeStatus};
 
-use crate::journal::{Journal, Kind};
+use crate::journal::{Journal, Kind, NotOurs};
 use crate::steer::{SteerOptions, Steering, Why};
 use direct::Direct;
 use entresol_core::{PageId, mutant};
@@ -90,6 +90,9 @@ pub enum VolumeError {
     /// The journal's device's error.
     #[error("journal: {0}")]
     Journal(DeviceError),
+    /// The journal is not this volume's.
+    #[error("journal: {0}")]
+    NotOurs(#[from] NotOurs),
 }
 
 impl VolumeError {
@@ -97,7 +100,7 @@ impl VolumeError {
     pub fn is_of_the_request(&self) -> bool {
         match self {
             Self::Range { .. } => true,
-            Self::Tier(_) | Self::Disk(_) | Self::Journal(_) => false,
+            Self::Tier(_) | Self::Disk(_) | Self::Journal(_) | Self::NotOurs(_) => false,
         }
     }
 }
@@ -124,6 +127,16 @@ pub struct Volume {
     passes_trims: AtomicBool,
     /// Memory for the pages of which requests need a part.
     pages: BufferPool,
+    at_start: AtStart,
+}
+
+/// What the open has found.
+#[derive(Default)]
+struct AtStart {
+    /// What the owner was told.
+    notices: Vec<String>,
+    /// The journal that the label named was gone: acknowledged writes may be missing.
+    journal_missing: bool,
 }
 
 impl Volume {
@@ -156,11 +169,26 @@ impl Volume {
         flash: Arc<dyn Device>,
         options: impl Into<CacheOptions>,
     ) -> Result<(Self, Vec<String>), TierError> {
-        let (volume, notices) = Self::open_as_it_is(disk, label, flash, options.into())?;
-        if let Some(cache) = &*volume.cache.read() {
-            follow_no_journal(&*cache.tier)?;
+        let (mut volume, mut notices) = Self::open_as_it_is(disk, label, flash, options.into())?;
+        let is_named = match &*volume.cache.read() {
+            Some(cache) => follow_no_journal(&*cache.tier)?,
+            None => false,
+        };
+        if is_named {
+            notices.push(volume.lacks_its_journal(None));
         }
         Ok((volume, notices))
+    }
+
+    /// Remembers what the owner was told at the open, for [`VolumeStatus`].
+    pub(crate) fn was_told(&mut self, notices: &[String]) {
+        self.at_start.notices.extend_from_slice(notices);
+    }
+
+    /// Whether the open has not found the journal that the label named: acknowledged writes that were not
+    /// flushed may be missing.
+    pub fn journal_missing(&self) -> bool {
+        self.at_start.journal_missing
     }
 
     /// As [`Volume::open`]; the label goes on naming the journal from before.
@@ -203,6 +231,7 @@ impl Volume {
             steering: Steering::new(),
             passes_trims: AtomicBool::new(false),
             pages: BufferPool::new(page_bytes as usize, PAGES_KEPT),
+            at_start: AtStart::default(),
         }
     }
 

@@ -69,7 +69,7 @@ impl Volume {
         let Some(Cache { flash: Some(flash), options: old, .. }) = before else { return Ok(()) };
         let begin = |options: CacheOptions| -> Result<Cache, TierError> {
             let tier = options.create(&flash, &self.home)?;
-            self.begin_journal(&*tier)?;
+            self.begin_journal(&*tier, options.mode())?;
             Ok(Cache { tier, flash: Some(flash.clone()), options })
         };
         match begin(new) {
@@ -106,8 +106,11 @@ impl Volume {
         let held = self.cache.write();
         if let Some(Cache { tier, .. }) = &*held {
             tier.close()?;
+            self.direct.flush(None)?;
+            self.unname_journal(&**tier)?;
+        } else {
+            self.direct.flush(None)?;
         }
-        self.direct.flush(None)?;
         self.end_journal().map_err(VolumeError::Journal)
     }
 
@@ -174,11 +177,11 @@ impl Volume {
             Ok(opened) => {
                 (*tier, *options) = (opened, new);
                 // Without its journal it must not acknowledge anything.
-                self.begin_journal(&**tier).inspect_err(|_| _ = tier.close())
+                self.begin_journal(&**tier, options.mode()).inspect_err(|_| _ = tier.close())
             }
             Err(error) => {
                 *tier = open(options)?;
-                self.begin_journal(&**tier).inspect_err(|_| _ = tier.close())?;
+                self.begin_journal(&**tier, options.mode()).inspect_err(|_| _ = tier.close())?;
                 Err(error)
             }
         }

@@ -67,6 +67,16 @@ pub struct VolumeStatus {
     pub switched: Option<String>,
     /// Why the cache switched itself off, if it did.
     pub notice: Option<String>,
+    /// What the owner was told when the server opened the volume.
+    #[serde(default)]
+    pub start_notices: Vec<String>,
+    /// The journal that the disk's label names was gone when the volume was opened, or is: acknowledged
+    /// writes that were not flushed may be missing.
+    #[serde(default)]
+    pub journal_missing: bool,
+    /// Without a server: acknowledged writes of a killed one, which the next start carries out.
+    #[serde(default)]
+    pub journal_writes: u64,
 }
 
 /// Bytes of a volume whose newest version, on flash, cannot be read.
@@ -127,7 +137,14 @@ impl Volume {
     /// See [`VolumeStatus`].
     pub fn status(&self) -> VolumeStatus {
         let (volume_bytes, page_bytes) = (self.bytes, self.page_bytes);
-        let none = VolumeStatus { running: true, volume_bytes, page_bytes, ..VolumeStatus::default() };
+        let none = VolumeStatus {
+            running: true,
+            volume_bytes,
+            page_bytes,
+            start_notices: self.at_start.notices.clone(),
+            journal_missing: self.at_start.journal_missing,
+            ..VolumeStatus::default()
+        };
         let held = self.cache.read();
         let Some(Cache { tier, options, .. }) = &*held else { return none };
         let (steer, hits_to_disk_permille, flash_budget_left) = self.steering.state();

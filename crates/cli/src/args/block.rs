@@ -20,9 +20,15 @@ pub enum Volume {
     Create(Box<CreateArgs>),
     /// Show what a volume is doing, or what is on its flash if no server runs
     Status {
-        /// The volume
-        #[command(flatten)]
-        volume: VolumeArgs,
+        /// The volume's configuration, a TOML file
+        #[arg(required_unless_present = "all")]
+        config: Option<PathBuf>,
+        /// The server's socket, if it was started with another one than CONFIG says
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+        /// Show all journals of this user under /dev/shm, with their volumes, and which are needed
+        #[arg(long, conflicts_with_all = ["config", "socket", "watch"])]
+        all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -50,6 +56,15 @@ pub enum Volume {
         value: String,
         #[command(flatten)]
         loss: LossArgs,
+    },
+    /// Say whose a journal is, or remove one that no volume needs
+    ///
+    /// The journal of a write-back volume is a file in memory with acknowledged writes. `volume status --all`
+    /// lists journals.
+    Journal {
+        /// What to do
+        #[command(subcommand)]
+        what: Journal,
     },
     /// Copy every page that is newer than disk there, and begin with an empty cache
     ///
@@ -80,6 +95,36 @@ pub struct LossArgs {
     /// Give up pages whose newest versions on flash cannot be read: the disk's older versions count then
     #[arg(long)]
     pub accept_loss: bool,
+}
+
+/// `entresol volume journal`.
+#[derive(Debug, Subcommand)]
+pub enum Journal {
+    /// The journal that CONFIG names is this volume's, which was moved, or whose device was attached anew
+    ///
+    /// The disk's label must name it. Then the next start carries its writes out. Do not say so of a copy:
+    /// it would take the writes of the original.
+    Accept {
+        /// The volume's configuration
+        config: PathBuf,
+    },
+    /// Go on without the journal that the disk's label names: acknowledged writes that were not flushed may
+    /// be missing
+    ///
+    /// For a copy of a volume, or if the journal is lost. The file stays: it may be the original's. Refused
+    /// if the journal of CONFIG is this volume's: the next start carries its writes out.
+    Without {
+        /// The volume's configuration
+        config: PathBuf,
+    },
+    /// Remove a journal that no volume needs
+    Remove {
+        /// The file, as `volume status --all` lists it
+        path: PathBuf,
+        /// Also if a volume needs it, or may: acknowledged writes are lost
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 /// Which volume.

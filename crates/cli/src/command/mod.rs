@@ -6,6 +6,7 @@ pub mod check;
 pub mod detach;
 pub mod devices;
 pub mod inspect;
+pub mod journal;
 pub mod layout;
 pub mod mrc;
 mod prepare;

@@ -109,7 +109,7 @@ pub fn write(trace: &Trace, format: Format, out: &OutputFile) -> Result<(), Fail
         out.write_with(|file| Ok(entresol_trace::write(trace, format, out.path(), compression, file)?))?;
     let lost = losses.to_string();
     if !lost.is_empty() {
-        eprintln!("entresol: the {format} format cannot hold all of the trace: {lost}");
+        output::notice(&format!("the {format} format cannot hold all of the trace: {lost}"));
     }
     written(trace.requests.len() as u64, trace.unique_pages() as u64, format, out)
 }

@@ -1,5 +1,6 @@
 //! `entresol volume create|status|drain|detach` and `entresol serve`.
 
+use super::journal;
 use crate::args::{CreateArgs, LossArgs, ServeArgs, Volume, VolumeArgs};
 use crate::failure::Failure;
 use crate::output;
@@ -7,7 +8,7 @@ use anyhow::Context;
 use entresol_block::{
     Bypassed, ControlReply, ControlRequest, Latency, Loss, Lost, OpenError, Server, ServerError,
     ServerOptions, UblkOptions, VolumeConfig, VolumeStatus, ask, change_policy, create_volume, detach_volume,
-    empty_volume, inspect_volume, open_volume, remove_journal,
+    empty_volume, inspect_volume, open_volume, remove_ended_journal,
 };
 use std::fmt::Write as _;
 use std::fs::File;
@@ -16,7 +17,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-fn opening(error: OpenError) -> Failure {
+pub(super) fn opening(error: OpenError) -> Failure {
     match error {
         OpenError::Losing(sentence) => Failure::Check(sentence),
         error => Failure::input(error.to_string()),
@@ -31,8 +32,18 @@ fn serving(error: ServerError) -> Failure {
 pub fn run(volume: &Volume) -> Result<(), Failure> {
     match volume {
         Volume::Create(args) => create(args),
-        Volume::Status { volume, watch: Some(seconds), .. } => watch(volume, Duration::from_secs(*seconds)),
-        Volume::Status { volume, json, .. } => status(volume, *json),
+        Volume::Status { all: true, json, .. } => journal::list(*json),
+        Volume::Status { config: None, .. } => {
+            Err(Failure::input("name the configuration of a volume, or ask for --all"))
+        }
+        Volume::Status { config: Some(config), socket, json, watch: seconds, .. } => {
+            let volume = VolumeArgs { config: config.clone(), socket: socket.clone() };
+            match seconds {
+                Some(seconds) => watch(&volume, Duration::from_secs(*seconds)),
+                None => status(&volume, *json),
+            }
+        }
+        Volume::Journal { what } => journal::run(what),
         Volume::Set { volume, name, value, loss } => set(volume, name, value, loss),
         Volume::Drain { volume, loss } => to_disk(volume, loss, false),
         Volume::Detach { volume, loss } => to_disk(volume, loss, true),
@@ -98,7 +109,7 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     ))
 }
 
-fn read(path: &Path) -> Result<VolumeConfig, Failure> {
+pub(super) fn read(path: &Path) -> Result<VolumeConfig, Failure> {
     VolumeConfig::read(path).map_err(|error| Failure::input(error.to_string()))
 }
 
@@ -143,6 +154,12 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
     if status.missing_pages > 0 {
         line("only on failed flash", format!("{} pages", status.missing_pages));
     }
+    if status.journal_writes > 0 {
+        line(
+            "journal",
+            format!("{} acknowledged writes of a killed server, for the next start", status.journal_writes),
+        );
+    }
     for Lost { offset, bytes } in &status.lost {
         line("lost", format!("{bytes} bytes at {offset}"));
     }
@@ -177,6 +194,7 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
         line("policy changed", status.switched.unwrap_or_else(|| "not since the start; it may".to_owned()));
     }
     status.notice.into_iter().for_each(|notice| line("notice", notice));
+    status.start_notices.into_iter().for_each(|notice| line("told at the start", notice));
     output::print(&text)
 }
 
@@ -204,7 +222,10 @@ fn watch(args: &VolumeArgs, every: Duration) -> Result<(), Failure> {
         let (flash, disk) =
             (since(status.flash_writes, before.flash_writes), since(status.disk_writes, before.disk_writes));
         let dirty = status.dirty_pages;
-        output::print(&format!("{reads:>10} {percent:>8.1} {flash:>11} {disk:>11} {dirty:>11}\n"))?;
+        let line = format!("{reads:>10} {percent:>8.1} {flash:>11} {disk:>11} {dirty:>11}\n");
+        if !output::print_to_reader(&line)? {
+            return Ok(());
+        }
         before = status;
     }
 }
@@ -297,6 +318,7 @@ fn to_disk(args: &VolumeArgs, loss: &LossArgs, is_detach: bool) -> Result<(), Fa
         false => empty_volume(&config, &config, loss).map(|(report, _)| report),
     }
     .map_err(opening)?;
+    report.notices.iter().for_each(|notice| output::notice(notice));
     output::print(&format!("the disk has everything, {} pages were written; {after}\n", report.pages_written))
 }
 
@@ -315,7 +337,7 @@ fn server_options(args: &ServeArgs, config: &VolumeConfig) -> Result<ServerOptio
 /// Opens a volume and listens.
 fn start(config: &VolumeConfig, options: ServerOptions) -> Result<Server, Failure> {
     let (volume, notices) = open_volume(config).map_err(opening)?;
-    notices.iter().for_each(|notice| eprintln!("entresol: notice: {notice}"));
+    notices.iter().for_each(|notice| output::notice(notice));
     Server::start(volume, options).map_err(serving)
 }
 
@@ -370,8 +392,9 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         };
         Server::wait_for_signal(ready).context("waiting for a signal")?;
     }
-    let stop =
-        |(_, server, config): (String, Server, VolumeConfig)| server.stop().map(|()| remove_journal(&config));
+    let stop = |(_, server, config): (String, Server, VolumeConfig)| {
+        server.stop().map(|()| remove_ended_journal(&config))
+    };
     let stopped: Vec<_> = servers.into_iter().map(stop).collect();
     failed?;
     stopped.into_iter().collect::<Result<(), _>>().map_err(anyhow::Error::from)?;

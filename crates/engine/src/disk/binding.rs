@@ -26,7 +26,7 @@
 //! label first, then a superblock, each durable before the next. So a label has the number of its flash, or
 //! the next one.
 
-use super::{LabelState, Labels, read_label};
+use super::{LabelState, Labels, read_label, write_label};
 use crate::TierError;
 use crate::api::Binding;
 use entresol_core::mutant;
@@ -75,6 +75,18 @@ pub fn disk_binding(disk: &dyn Device) -> Result<Option<Binding>, TierError> {
         LabelState::Valid(labels) => Some(of_label(&labels.newest)),
         LabelState::Blank | LabelState::Unreadable(_) => None,
     })
+}
+
+/// The label of `disk` names no log from now on, durably. Nothing else changes.
+///
+/// # Errors
+/// [`TierError::Refused`] if there is no label that can be read.
+pub fn name_no_log(disk: &dyn Device) -> Result<(), TierError> {
+    let LabelState::Valid(Labels { newest: mut label, .. }) = read_label(disk)? else {
+        return Err(TierError::Refused("the disk holds no label that can be read".to_owned()));
+    };
+    (label.log, label.session) = (Uuid::NIL, Session::default());
+    write_label(disk, &mut label)
 }
 
 /// The binding that a label records.
