@@ -65,7 +65,7 @@ impl Back {
         if self.is_log() {
             self.make_objects_durable()?;
             // Before the owner's marks change, and before what is on disk counts as durable there.
-            self.renew_label()?;
+            self.renew_label(false)?;
             if !self.front.options.disk_may_lack() {
                 self.sync_callers_writes()?;
                 self.write_superblock(|_| ())?;

@@ -80,7 +80,7 @@ impl Back {
             if !mutant!("destage-not-synced") {
                 self.notes.sync(&self.disk, self.upstream().as_deref())?;
             }
-            self.renew_label()?;
+            self.renew_label(true)?;
             self.tell_destaged(&destages);
         }
         Ok(())

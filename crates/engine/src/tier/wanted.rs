@@ -195,7 +195,7 @@ impl Back {
         self.destage(&mut pages)?;
         self.sync_wanted()?;
         // Before they count as clean.
-        self.renew_label()?;
+        self.renew_label(false)?;
         self.tell_destaged(&pages);
         Ok(())
     }
