@@ -6,7 +6,7 @@
 mod mutants;
 
 use entresol_block::{
-    JournalState, Volume, VolumeConfig, accept_journal, create_volume, detach_volume, empty_volume,
+    JournalState, Loss, Volume, VolumeConfig, accept_journal, create_volume, detach_volume, empty_volume,
     go_without_journal, inspect_volume, open_volume, remove_ended_journal, remove_journal,
 };
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ fn a_copy_does_not_take_the_journal_of_the_original() {
     for parts in [&["disk", "flash", "label"][..], &["disk"], &["flash"], &["label"]] {
         let made = Made::killed();
         let copy = made.copy(parts);
-        for told in [refused(&copy), detach_volume(&copy).unwrap_err().to_string()] {
+        for told in [refused(&copy), detach_volume(&copy, Loss::Refused).unwrap_err().to_string()] {
             for word in ["10 acknowledged writes", "journal accept", "journal without"].iter().chain(parts) {
                 assert!(told.contains(word), "{word}: {told}");
             }
@@ -175,7 +175,7 @@ fn a_restored_label_is_told_of_the_journal() {
     let backup = std::fs::read(made.path("label")).unwrap();
     let config =
         VolumeConfig { mode: "write-back".to_owned(), policy: "face-gsc".to_owned(), ..made.config.clone() };
-    let (_, config) = empty_volume(&made.config, &config).unwrap();
+    let (_, config) = empty_volume(&made.config, &config, Loss::Refused).unwrap();
     let (volume, _) = open_volume(&config).unwrap();
     volume.write(0, &[2; PAGE], false).unwrap();
     drop(volume);
@@ -221,7 +221,7 @@ fn a_journal_that_is_not_looked_for_is_told() {
     assert!(volume.journal_missing() && told.concat().contains("may be missing"), "{told:?}");
     drop(volume);
     let made = Made::killed();
-    let told = detach_volume(&without(&made.config)).unwrap().notices.concat();
+    let told = detach_volume(&without(&made.config), Loss::Refused).unwrap().notices.concat();
     assert!(told.contains("may be missing"), "{told}");
 }
 
@@ -229,7 +229,7 @@ fn a_journal_that_is_not_looked_for_is_told() {
 fn a_journal_that_waits_is_told_and_carried_out_by_a_detach() {
     let made = Made::killed();
     assert_eq!(inspect_volume(&made.config).unwrap().journal_writes, 10);
-    let told = detach_volume(&made.config).unwrap().notices.concat();
+    let told = detach_volume(&made.config, Loss::Refused).unwrap().notices.concat();
     assert!(told.contains("10 writes"), "{told}");
     let disk = std::fs::read(made.path("disk")).unwrap();
     assert_eq!((disk[0], disk[50 * PAGE]), (2, 1));
@@ -250,7 +250,7 @@ fn a_file_that_is_no_journal_is_not_touched() {
         assert!(refused(&config).contains("is no journal"), "{name}: {}", refused(&config));
         assert!(remove_journal(&path, true).is_err(), "{name}");
         // A detach has nothing to carry out, and removes nothing.
-        detach_volume(&config).unwrap();
+        detach_volume(&config, Loss::Refused).unwrap();
         assert!(std::fs::read(&path).unwrap() == content, "{name}");
     }
 }

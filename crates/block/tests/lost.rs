@@ -199,3 +199,44 @@ fn a_journal_with_a_part_of_a_lost_page_is_carried_out() {
         volume.close().unwrap();
     });
 }
+
+/// A server was killed right after a flush, the machine goes on, and the newest summary on flash is damaged. What
+/// was flushed is missed; without the journal, an older version would be served.
+#[test]
+fn a_flush_that_is_damaged_after_a_kill_is_missed() {
+    simulate(11, || {
+        let parts = Parts::new();
+        let volume = parts.damaged();
+        let image = || {
+            let mut image = vec![0; parts.flash.geometry().capacity_bytes as usize];
+            parts.flash.read(0, &mut image).unwrap();
+            image
+        };
+        volume.write(5 * PAGE, &filled(5, 7), false).unwrap();
+        volume.flush().unwrap();
+        let before = image();
+        volume.write(5 * PAGE, &filled(5, 8), true).unwrap();
+        drop(volume);
+        let after = image();
+        let is_newest = |at: &usize| {
+            let block = |of: &[u8]| of[at * PAGE as usize..][..PAGE as usize].to_vec();
+            block(&after).starts_with(b"ENTRGRUP") && block(&before) != block(&after)
+        };
+        let at =
+            (0..after.len() / PAGE as usize).find(is_newest).expect("a summary was written") * PAGE as usize;
+        let mut sector = after[at..at + 512].to_vec();
+        sector[40] ^= 1;
+        parts.flash.write(at as u64, &sector).unwrap();
+        let (disk, label, flash) = (parts.disk.clone(), parts.label.clone(), parts.flash.clone());
+        let journal = (parts.journal.clone() as Arc<dyn Device>, Uuid::NIL);
+        let refused = Volume::open_with_journal(disk, label, flash, options(), journal);
+        let why = refused.err().expect("what was flushed is missed").to_string();
+        assert!(why.contains("was flushed to group") && why.contains("journal"), "{why}");
+        // As it says.
+        parts.journal.write(0, &[0; 8192]).unwrap();
+        let (volume, notices) = parts.open();
+        assert!(notices.concat().contains("the newest writes to flash are not whole"), "{notices:?}");
+        assert_eq!(read(&volume, 5), Some(filled(5, 7)));
+        volume.close().unwrap();
+    });
+}

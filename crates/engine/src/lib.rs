@@ -56,7 +56,7 @@ pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
 pub use forecast::Forecasts;
 pub use fragments::{FragmentOptions, FragmentRead, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use front_flash::FlashPlace;
-pub use options::{TierOptions, flash_bytes};
+pub use options::{Flushed, TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;
 pub use shadow::Shadow;

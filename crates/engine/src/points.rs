@@ -36,6 +36,7 @@ entresol_runtime::coverage_points! {
     OBJECTS_NEW = "recover: a cache that was never used has no table of objects yet";
     OBJECTS_LOST = "recover: refused, the table of objects is damaged";
     GROUP_LOST = "recover: refused, the write of a durable group was lost";
+    FLUSH_LOST = "recover: refused, the newest flush is damaged, and power has not failed";
     LEFTOVER = "recover: a leftover of an older epoch is ignored";
     SUMMARY_ERASED = "recover: a torn summary beyond the rear is erased";
     REPAIRED = "recover: summaries are repaired";

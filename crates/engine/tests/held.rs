@@ -106,16 +106,25 @@ impl World {
 
     /// In many tasks at once; each must end while the write is held.
     fn others_write(&self, pages: std::ops::Range<u64>) {
+        let ended = Arc::new(AtomicU64::new(0));
         let tasks = (0..4).map(|task| {
-            let (tier, pages) = (self.tier.clone(), pages.clone());
+            let (tier, pages, ended) = (self.tier.clone(), pages.clone(), ended.clone());
             spawn("other", move || {
                 for page in pages.skip(task).step_by(4).filter(|page| *page != HELD) {
                     tier.write_pages(PageId(page), &bytes(page, 3)).unwrap();
                 }
+                ended.fetch_add(1, SeqCst);
             })
         });
-        let mut tasks: Vec<_> = tasks.collect();
-        tasks.drain(..).for_each(|task| task.join());
+        let tasks: Vec<_> = tasks.collect();
+        // Time passes only when all tasks wait.
+        let is_over = || ended.load(SeqCst) == tasks.len() as u64;
+        let in_time = (0..10_000).any(|_| {
+            sleep(Duration::from_micros(100));
+            is_over()
+        });
+        assert!(in_time, "writers of other pages wait for the one that is held");
+        tasks.into_iter().for_each(|task| task.join());
     }
 
     fn release(&self, writer: JoinHandle) {

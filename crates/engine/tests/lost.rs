@@ -409,7 +409,6 @@ fn each_mutant_is_noticed() {
     support::mutants::hunt(&[
         ("lost-page-not-recorded", lost_alone),
         ("missing-page-read-from-disk", lost_alone),
-        ("found-page-not-recorded", lost_alone),
         ("loss-accepted-unasked", detached),
     ]);
 }

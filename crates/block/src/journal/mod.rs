@@ -38,7 +38,7 @@ mod tests;
 
 use entresol_core::mutant;
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{AlignedBuffer, Uuid};
+use entresol_engine::{AlignedBuffer, Flushed, Uuid};
 use entresol_runtime::random;
 use entresol_runtime::sync::{Mutex, Rank};
 pub(crate) use file::{check_elsewhere, open_file, origin, remove_ended, waiting};
@@ -155,9 +155,15 @@ impl Journal {
         let mut head = newest.unwrap_or_default();
         if head.boot != origin.boot {
             (head.boot, head.life, head.ended) = (origin.boot, Uuid::NIL, Uuid::NIL);
+            head.flushed = Flushed::default();
         }
         let state = State { next: head.first, head, block };
         Ok(Self { device, origin, ring_bytes, state: Mutex::new(Rank::Journal, state) })
+    }
+
+    /// How far the flash was flushed, as an earlier program has noted in this start of the machine.
+    pub fn flushed(&self) -> Option<Flushed> {
+        Some(self.state.lock().head.flushed).filter(|flushed| *flushed != Flushed::default())
     }
 
     /// What was left, if the label of the disk names `log`.
@@ -228,6 +234,7 @@ impl Journal {
             state.head.ended = state.head.life;
         }
         (state.head.first, state.head.life, state.head.parts) = (state.next, life, self.origin.parts);
+        state.head.flushed = Flushed::default();
         if life != Uuid::NIL {
             self.write_names()?;
         }
@@ -246,15 +253,25 @@ impl Journal {
         self.state.lock().next
     }
 
-    /// The records before `mark` are not needed any more: their writes are durable.
-    pub fn release(&self, mark: Mark) -> Result<(), DeviceError> {
+    /// The records before `mark` are not needed any more: their writes are durable. `flushed`: how far the
+    /// flash is.
+    pub fn release(&self, mark: Mark, flushed: Option<Flushed>) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
-        if mark.number <= state.head.first.number {
+        let before = (state.head.first, state.head.flushed);
+        if mark.number > before.0.number {
+            state.head.first = mark;
+        }
+        if let Some(flushed) = flushed {
+            // Another flush may have been later, and here first.
+            let is_older = (flushed.cache, flushed.epoch) == (before.1.cache, before.1.epoch)
+                && flushed.below <= before.1.below;
+            state.head.flushed = if is_older { before.1 } else { flushed };
+        }
+        if (state.head.first, state.head.flushed) == before {
             return Ok(());
         }
-        let before = std::mem::replace(&mut state.head.first, mark);
         // Until a head says so, nothing is written over these records: a successor begins with them.
-        self.write_head(&mut state).inspect_err(|_| state.head.first = before)
+        self.write_head(&mut state).inspect_err(|_| (state.head.first, state.head.flushed) = before)
     }
 
     /// Adds a record of `length` bytes at `offset` of the volume, and its data, if it has any. False: there

@@ -14,13 +14,17 @@
 //! | 64 | start of the machine (16 bytes) | |
 //! | 80 | the life before, which ended with all of its writes durable (16 bytes) | |
 //! | 96 | disk, flash and label (`Identity`, 32 bytes each) | |
+//! | 192 | cache of which flash is flushed (16 bytes) | |
+//! | 208 | its epoch | |
+//! | 216 | everything below this position is flushed; 0: unknown | |
 //!
 //! Both take 512 bytes. The data of a record follows it. After the first head, at 512, is a text for people
 //! (`Names`): magic "EntrJown", CRC32C of the rest, its length, and JSON.
 
 use super::Mark;
 use super::parts::{Identity, Names, Parts};
-use entresol_engine::Uuid;
+use entresol_core::Position;
+use entresol_engine::{Flushed, Uuid};
 use entresol_format::checksum;
 
 /// Bytes of a head, and of a record without its data.
@@ -35,6 +39,8 @@ pub(super) const NAMES_AT: u64 = 512;
 pub(super) const NAMES_BYTES: usize = 3584;
 /// Where the identities are in a head.
 const PARTS_AT: usize = 96;
+/// Where it is how far the flash is flushed.
+const FLUSHED_AT: usize = 192;
 /// Where the sum is, and what it covers.
 const SUM_AT: usize = 8;
 const SUMMED_FROM: usize = 12;
@@ -70,6 +76,8 @@ pub(super) struct Head {
     pub ended: Uuid,
     /// The volume whose writes these are.
     pub parts: Parts,
+    /// How far the flash is flushed.
+    pub flushed: Flushed,
 }
 
 impl Default for Head {
@@ -82,6 +90,7 @@ impl Default for Head {
             boot: Uuid::NIL,
             ended: Uuid::NIL,
             parts: Parts::default(),
+            flushed: Flushed::default(),
         }
     }
 }
@@ -101,6 +110,9 @@ impl Head {
             let at = PARTS_AT + part * 32;
             (0..4).for_each(|word| put(block, at + word * 8, identity.0[word].to_le_bytes()));
         }
+        put(block, FLUSHED_AT, self.flushed.cache.0);
+        put(block, FLUSHED_AT + 16, self.flushed.epoch.to_le_bytes());
+        put(block, FLUSHED_AT + 24, self.flushed.below.0.to_le_bytes());
         let sum = checksum::of(&block[SUMMED_FROM..]);
         put(block, SUM_AT, sum.to_le_bytes());
     }
@@ -127,6 +139,11 @@ impl Head {
                 boot: Uuid(get(block, 64)),
                 ended: Uuid(get(block, 80)),
                 parts: Parts { disk: identity(0), flash: identity(1), label: identity(2) },
+                flushed: Flushed {
+                    cache: Uuid(get(block, FLUSHED_AT)),
+                    epoch: get_u64(block, FLUSHED_AT + 16),
+                    below: Position(get_u64(block, FLUSHED_AT + 24)),
+                },
             };
             (head, get_u64(block, 40))
         })

@@ -48,7 +48,7 @@ fn what_was_acknowledged_and_not_released_is_found_in_order() {
                 let data = vec![step as u8; if kind == Kind::Data { length as usize } else { 0 }];
                 if !journal.append(kind, offset, length, &data).unwrap() {
                     let mark = journal.mark();
-                    journal.release(mark).unwrap();
+                    journal.release(mark, None).unwrap();
                     expected.clear();
                     assert!(journal.append(kind, offset, length, &data).unwrap());
                 }
@@ -60,7 +60,7 @@ fn what_was_acknowledged_and_not_released_is_found_in_order() {
                     let later =
                         (0..kept).take_while(|_| one()).map(|_| (Kind::Elsewhere, 512, 512, Vec::new()));
                     let later: Vec<_> = later.collect();
-                    journal.release(mark).unwrap();
+                    journal.release(mark, None).unwrap();
                     expected = later;
                 }
             }

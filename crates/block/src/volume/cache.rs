@@ -5,8 +5,8 @@ use super::phases::Loss;
 use entresol_core::{Cache as Kind, Costs, Mode, PageId};
 use entresol_device::Device;
 use entresol_engine::{
-    FlashTier, FragmentOptions, FragmentTier, InPlaceDisk, Layer, MissingPages, Reading, Served, TierError,
-    TierOptions, WholeDisk,
+    FlashTier, Flushed, FragmentOptions, FragmentTier, InPlaceDisk, Layer, MissingPages, Reading, Served,
+    TierError, TierOptions, WholeDisk,
 };
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ pub(crate) trait PageCache: Layer {
     fn lost_among(&self, first: PageId, last: PageId) -> Result<Vec<PageId>, TierError>;
     /// See [`FlashTier::cached_among`].
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError>;
+    /// See [`FlashTier::flushed`].
+    fn flushed(&self) -> Option<Flushed>;
     /// See [`FlashTier::dirty_pages`].
     fn dirty_pages(&self) -> u64;
     /// See [`FlashTier::page_bytes`].
@@ -93,6 +95,9 @@ impl PageCache for FlashTier {
     }
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
         Self::cached_among(self, first, last)
+    }
+    fn flushed(&self) -> Option<Flushed> {
+        Self::flushed(self)
     }
     fn dirty_pages(&self) -> u64 {
         Self::dirty_pages(self)
@@ -169,6 +174,9 @@ impl PageCache for FragmentTier {
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
         let pages = (first.0..=last.0).map(PageId);
         Ok(pages.filter(|page| self.is_on_flash(*page)).map(|page| (page, false)).collect())
+    }
+    fn flushed(&self) -> Option<Flushed> {
+        None
     }
     fn dirty_pages(&self) -> u64 {
         0
@@ -252,6 +260,15 @@ impl CacheOptions {
             Self::Pages(options) => options.policy.name(),
             Self::Fragments(_) => Kind::Fragments.name(),
         }
+    }
+
+    /// The same, without what was known of an earlier program.
+    #[must_use]
+    pub(crate) fn as_for_a_new_life(mut self) -> Self {
+        if let Self::Pages(options) = &mut self {
+            options.flushed = None;
+        }
+        self
     }
 
     /// The same, on a flash device with any content or not.

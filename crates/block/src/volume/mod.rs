@@ -201,6 +201,7 @@ impl Volume {
         let (home, changed) = InPlaceDisk::open(disk, label)?;
         let (tier, told) = options.open(&flash, &home)?;
         let notices = changed.into_iter().chain(told).collect();
+        let options = options.as_for_a_new_life();
         let cache = Cache { tier, flash: Some(flash), options };
         Ok((Self::assemble(home, cache.options.page_bytes(), Some(cache)), notices))
     }
@@ -428,7 +429,7 @@ impl Volume {
         if !mutant!("flush-without-the-rest") {
             self.direct.flush(cache.map(|cache| &*cache.tier))?;
         }
-        self.release(visible)
+        self.release(cache, visible)
     }
 
     /// Writes zeros; with `fua` durably.

@@ -66,7 +66,11 @@ impl Volume {
         (journal, origin): (Arc<dyn Device>, impl Into<Origin>),
     ) -> Result<(Self, Vec<String>), VolumeError> {
         let (journal, left) = Self::left(journal, origin, &*label)?;
-        let (volume, notices) = Self::open_as_it_is(disk, label, flash, options.into())?;
+        let mut options = options.into();
+        if let CacheOptions::Pages(options) = &mut options {
+            options.flushed = journal.flushed();
+        }
+        let (volume, notices) = Self::open_as_it_is(disk, label, flash, options)?;
         volume.go_on_from(journal, left, notices)
     }
 
@@ -188,7 +192,7 @@ impl Volume {
     pub(super) fn unname_journal(&self, tier: &dyn Layer) -> Result<(), VolumeError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         // None of them is found by an open after this, whatever the label says.
-        journal.release(journal.mark()).map_err(VolumeError::Journal)?;
+        journal.release(journal.mark(), None).map_err(VolumeError::Journal)?;
         follow_no_journal(tier)?;
         Ok(())
     }
@@ -218,10 +222,15 @@ impl Volume {
     }
 
     /// What was visible at this mark is durable.
-    pub(super) fn release(&self, visible: Option<crate::journal::Mark>) -> Result<(), VolumeError> {
+    pub(super) fn release(
+        &self,
+        cache: Option<&Cache>,
+        visible: Option<crate::journal::Mark>,
+    ) -> Result<(), VolumeError> {
         let (Some(journal), Some(visible)) = (&self.journal, visible) else { return Ok(()) };
         let until = if mutant!("journal-released-beyond-flush") { journal.mark() } else { visible };
-        journal.release(until).map_err(VolumeError::Journal)
+        let flushed = cache.and_then(|cache| cache.tier.flushed());
+        journal.release(until, flushed).map_err(VolumeError::Journal)
     }
 
     /// Carries out what an earlier program has acknowledged. Returns a message for the owner.
