@@ -7,4 +7,5 @@
 pub mod paths;
 pub mod postgres;
 pub mod programs;
+mod progress;
 pub mod step;

@@ -1,12 +1,15 @@
 //! Steps that take long: a line of progress, a log, and a sentence when one fails.
 
+use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// A step that took less had nothing to do.
+const WORTH_SAYING: Duration = Duration::from_secs(1);
 
 /// Lines of the log that the sentence about a failure shows.
 const LINES_SHOWN: usize = 3;
@@ -71,17 +74,13 @@ impl Steps {
         // The command holds the pipe's ends, and would keep it open.
         command.stdout(Stdio::null()).stderr(Stdio::null());
 
-        let bar = ProgressBar::new_spinner().with_style(
-            ProgressStyle::with_template("{spinner} {prefix} {elapsed} {msg}").expect("a fixed template"),
-        );
-        bar.set_prefix(what.to_owned());
-        bar.enable_steady_tick(Duration::from_millis(200));
+        let progress = Progress::new(what);
         let mut last = Vec::new();
         for line in BufReader::new(read).split(b'\n') {
             let line = String::from_utf8_lossy(&line?).into_owned();
             writeln!(log, "{line}")?;
             if let Some(shown) = shows(&line) {
-                bar.set_message(shown);
+                progress.show(shown);
             }
             if !line.trim().is_empty() {
                 last.push(line);
@@ -89,7 +88,7 @@ impl Steps {
             }
         }
         let status = child.wait()?;
-        bar.finish_and_clear();
+        drop(progress);
         if !status.success() {
             let said: Vec<_> = last.iter().map(|line| line.trim()).collect();
             bail!(
@@ -98,7 +97,9 @@ impl Steps {
                 self.log.display()
             );
         }
-        eprintln!("{what}: {:.1} s", began.elapsed().as_secs_f64());
+        if began.elapsed() >= WORTH_SAYING {
+            eprintln!("{what}: {:.1} s", began.elapsed().as_secs_f64());
+        }
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use super::tools::{self, Tools};
 use super::{kept, module};
 use crate::paths;
 use crate::programs::{output, sha256};
+use crate::progress::Progress;
 use crate::step::Steps;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -190,11 +191,22 @@ pub fn make(arguments: &BuildArgs) -> Result<Build> {
     Ok(build)
 }
 
+/// Files that a build compiles, without its tests; a few more or less with other options.
+const FILES: usize = 1390;
+
+/// The files that a command in a line of make's compiles.
+fn compiled(line: &str) -> impl Iterator<Item = &str> {
+    let is_compiler = line.contains(" -c ") && !line.contains(" -E ");
+    line.split(' ').filter(move |word| is_compiler && word.ends_with(".c") && !word.starts_with('-'))
+}
+
 fn compile(build: &Build, tools: &Tools, source: &Path, steps: &Steps) -> Result<()> {
+    let unpacking = Progress::new("unpacking and patching the source");
     source::unpack(source, &[], &build.source)?;
     if build.patched {
         source::patch(&build.source)?;
     }
+    drop(unpacking);
     let mut configure = Command::new("./configure");
     configure.arg(format!("--prefix={}", build.installed.display())).args(build.options());
     steps.run("configuring", tools.set(configure.current_dir(&build.source)))?;
@@ -209,8 +221,8 @@ fn compile(build: &Build, tools: &Tools, source: &Path, steps: &Steps) -> Result
     };
     let mut files = 0;
     let counted = |line: &str| {
-        files += usize::from(line.contains(" -c ") && line.contains(".c "));
-        Some(format!("{files} files"))
+        let last = compiled(line).inspect(|_| files += 1).last()?;
+        Some(format!("{files} of about {FILES} files, {last}"))
     };
     steps.watch("compiling", tools.set(&mut make(&["world-bin"])), counted)?;
     for tests in ["src/test/isolation", "src/test/regress"] {
@@ -222,4 +234,22 @@ fn compile(build: &Build, tools: &Tools, source: &Path, steps: &Steps) -> Result
         steps.run("installing a test module", tools.set(&mut make(&["-C", module, "install"])))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compiled;
+
+    #[test]
+    fn a_command_compiles_the_files_that_it_names() {
+        let files = |line| compiled(line).collect::<Vec<_>>();
+        assert_eq!(files("gcc -Wall -O2 -I../../src/include -c -o heap.o heap.c"), ["heap.c"]);
+        assert_eq!(
+            files("gcc -O2 -fPIC -I. -I../src -c -o dict.o dict.c -MMD -MF .deps/dict.Po"),
+            ["dict.c"]
+        );
+        assert!(files("gcc -O2 heap.o index.o -lz -o postgres").is_empty());
+        assert!(files("make -C catalog all").is_empty());
+        assert!(files("/usr/bin/perl ./gen_node_support.pl nodes.c").is_empty());
+    }
 }

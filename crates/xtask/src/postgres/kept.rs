@@ -6,6 +6,7 @@
 
 use super::build::Build;
 use crate::programs::{output, sha256};
+use crate::progress::Progress;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs;
@@ -53,6 +54,7 @@ pub(super) fn restore(build: &Build, recipe: &str) -> Result<bool> {
     let Some(file) = file(recipe)?.filter(|file| file.is_file()) else { return Ok(false) };
     let (folder, _) = places(build)?;
     fs::create_dir_all(folder)?;
+    let _unpacking = Progress::new("unpacking a build that was kept");
     let mut tar = Command::new("tar");
     output(tar.arg("-xzf").arg(&file).arg("-C").arg(folder).arg("--no-same-owner"))
         .with_context(|| format!("{} cannot be unpacked; remove it", file.display()))?;
@@ -72,6 +74,7 @@ fn try_to_keep(build: &Build, recipe: &str) -> Result<()> {
     let cache = file.parent().context("a folder")?;
     fs::create_dir_all(cache).with_context(|| format!("{} cannot be made", cache.display()))?;
     let (folder, names) = places(build)?;
+    let _packing = Progress::new("packing the build for other clones");
     // Under another name until it is whole.
     let part = file.with_extension(format!("part-{}", std::process::id()));
     let mut tar = Command::new("tar");

@@ -4,6 +4,7 @@ use super::build::Build;
 use super::tools::Tools;
 use crate::paths;
 use crate::programs::output;
+use crate::step::Steps;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,8 +36,11 @@ fn library() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(paths::repository());
-    command.args(["build", "--quiet", "--locked", "--profile", "pg", "--package", "entresol-pg"]);
-    output(&mut command).context("the library of the extension")?;
+    command.args(["build", "--locked", "--profile", "pg", "--package", "entresol-pg"]);
+    // What cargo compiles, or that it waits for another cargo.
+    let steps = Steps::new(&paths::postgres().join("library.log"))?;
+    let at = |line: &str| Some(line.trim().to_owned()).filter(|line| !line.is_empty());
+    steps.watch("the library of the extension", &mut command, at)?;
     let library = paths::target().join("pg/libentresol_pg.a");
     if !library.is_file() {
         bail!("{} was not built", library.display());
