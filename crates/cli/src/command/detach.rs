@@ -11,6 +11,7 @@ pub fn run(flash: &Path, disk: &Path) -> Result<(), Failure> {
     let (flash_shown, disk_shown) = (flash.display(), disk.display());
     let device = storage::open("flash cache", flash)?;
     let below = storage::open("disk", disk)?;
+    storage::refuse_volume("detach", flash, &*device, &*below)?;
     let report = entresol_engine::detach(device, below)
         .with_context(|| format!("detaching {flash_shown} from {disk_shown}"))?;
     let mut text: String = report.notices.iter().map(|notice| format!("notice: {notice}\n")).collect();
