@@ -1,16 +1,16 @@
-//! Making and opening a volume as its configuration says. Devices are locked while they are open, so a volume
+//! Opening a volume as its configuration says. Devices are locked while they are open, so a volume
 //! has one server.
 
 use crate::config::{ConfigError, VolumeConfig};
+use crate::create::is_half_made;
 use crate::journal;
 use crate::volume::{follow_no_journal, journal_is_gone, told_of_loss};
 use crate::{CacheOptions, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
     DetachReport, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions, Uuid, disk_binding,
-    flash_bytes, flash_has_failed, give_up_lost, inspect, lost_on,
+    flash_bytes, flash_has_failed, give_up_lost, inspect, is_flash_needed, lost_on,
 };
-use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -82,7 +82,10 @@ pub(crate) fn look(what: &'static str, path: &Path) -> Result<Arc<dyn Device>, O
 }
 
 fn open_with(what: &'static str, path: &Path, options: FileOptions) -> Result<Arc<dyn Device>, OpenError> {
-    let metadata = path.metadata().map_err(|error| device_error(what, path, error))?;
+    let metadata = path.metadata().map_err(|error| match what == "label" && is_half_made(path) {
+        true => device_error(what, path, "its `entresol volume create` was cut off; run it again"),
+        false => device_error(what, path, error),
+    })?;
     let kind = metadata.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return Err(device_error(
@@ -108,36 +111,11 @@ fn identity(what: &'static str, path: &Path) -> Result<(bool, u64, u64), OpenErr
 }
 
 /// Refuses a flash device that is the disk, under whatever name.
-fn check_two_devices(config: &VolumeConfig) -> Result<(), OpenError> {
+pub(crate) fn check_two_devices(config: &VolumeConfig) -> Result<(), OpenError> {
     if identity("disk", &config.disk)? == identity("flash", &config.flash)? {
         return Err(device_error("flash", &config.flash, "is the disk; give a device of its own"));
     }
     Ok(())
-}
-
-/// Makes the volume: the label file, and an empty cache on flash. Returns the configuration with the number
-/// of slots. Nothing on the disk is changed. `overwrite`: also on a flash device with any content.
-///
-/// # Errors
-/// [`OpenError`]; then there is no label file.
-pub fn create_volume(config: &VolumeConfig, overwrite: bool) -> Result<VolumeConfig, OpenError> {
-    let (disk_path, flash_path, label_path) = (&config.disk, &config.flash, &config.label);
-    check_two_devices(config)?;
-    if label_path.symlink_metadata().is_ok() {
-        return Err(device_error("label", label_path, "exists; name a new file, or another volume"));
-    }
-    let disk = open("disk", disk_path, config.direct_io)?;
-    let flash = open("flash", flash_path, config.direct_io)?;
-    let options = config.options_for(flash.geometry().capacity_bytes)?.overwriting(overwrite);
-    let make = || -> Result<(), OpenError> {
-        let file = FileOptions { is_direct_wanted: false, ..FileOptions::create(LABEL_FILE_BYTES) };
-        let label =
-            FileDevice::open(label_path, file).map_err(|error| device_error("label", label_path, error))?;
-        let volume = Volume::create(disk, Arc::new(label), flash, options.clone())?;
-        Ok(volume.close()?)
-    };
-    make().inspect_err(|_| _ = std::fs::remove_file(label_path))?;
-    Ok(VolumeConfig { slots: options.slots(), ..config.clone() })
 }
 
 /// Opens the volume. Returns messages for the owner, too. If a change of policy ended before the
@@ -175,7 +153,7 @@ fn open_as_configured(config: &VolumeConfig) -> Result<(Volume, Vec<String>), Op
 }
 
 /// The journal that the label of the disk names. Nil: none.
-fn named_by(label: &dyn Device) -> Result<Uuid, TierError> {
+pub(crate) fn named_by(label: &dyn Device) -> Result<Uuid, TierError> {
     Ok(disk_binding(label)?.map_or(Uuid::NIL, |binding| binding.log))
 }
 
@@ -368,6 +346,14 @@ pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> 
         return Ok(VolumeStatus { policy, mode, slots: options.slots().into(), ..none });
     }
     let flash = open("flash", &config.flash, config.direct_io)?;
+    // Without its label, what is on flash is told.
+    let is_free = |label: Arc<dyn Device>| -> Result<bool, TierError> {
+        Ok(FlashTier::bound_options(&*flash, &*label)?.is_none() && !is_flash_needed(&*label)?)
+    };
+    if look("label", &config.label).ok().map(is_free).transpose()? == Some(true) {
+        let (policy, mode) = (Some(options.policy().to_owned()), Some(options.mode().name().to_owned()));
+        return Ok(VolumeStatus { policy, mode, slots: options.slots().into(), detached: true, ..none });
+    }
     let report = inspect(&*flash)?;
     let occupancy = report.directory.map(|directory| directory.occupancy);
     Ok(VolumeStatus {

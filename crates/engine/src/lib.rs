@@ -44,7 +44,9 @@ pub use api::{
 };
 pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget};
 pub use buffer::AlignedBuffer;
-pub use disk::{DiskLayer, Home, InPlaceDisk, Names, OwnersLog, WholeDisk, disk_binding, name_no_log};
+pub use disk::{
+    DiskLayer, Home, InPlaceDisk, Names, OwnersLog, WholeDisk, disk_binding, is_flash_needed, name_no_log,
+};
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
 pub use entresol_core::{Costs, Mode};
 pub use entresol_format::label::Session;
@@ -52,7 +54,7 @@ pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
 pub use entresol_format::{LogPosition, Uuid};
 pub use error::{HOW_TO_DETACH, TierError};
-pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
+pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect, is_cache_of_volume};
 pub use forecast::Forecasts;
 pub use fragments::{FragmentOptions, FragmentRead, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use front_flash::FlashPlace;

@@ -67,6 +67,9 @@ pub struct VolumeStatus {
     pub switched: Option<String>,
     /// Why the cache switched itself off, if it did.
     pub notice: Option<String>,
+    /// Without a server: the disk has everything and is bound to no cache. The flash device may be taken away.
+    #[serde(default)]
+    pub detached: bool,
     /// What the owner was told when the server opened the volume.
     #[serde(default)]
     pub start_notices: Vec<String>,

@@ -37,6 +37,13 @@ pub enum Volume {
         #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
         watch: Option<u64>,
     },
+    /// Verify every invariant of a volume without a server (exit status 1 if one is broken)
+    ///
+    /// As `entresol check`, with the disk and its label. Changes nothing.
+    Check {
+        /// The volume's configuration
+        config: PathBuf,
+    },
     /// Change an option of a volume, in its configuration and in a running server
     ///
     /// Another mode or policy: requests wait while the cache is closed and opened again. From one log policy

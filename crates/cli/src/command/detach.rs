@@ -13,6 +13,7 @@ pub fn run(flash: &Path, disk: &Path, loss: &LossArgs) -> Result<(), Failure> {
     let (flash_shown, disk_shown) = (flash.display(), disk.display());
     let device = storage::open("flash cache", flash)?;
     let below = storage::open("disk", disk)?;
+    storage::refuse_volume("detach", flash, &*device, &*below)?;
     let detached = match loss.accept_loss {
         false => entresol_engine::detach(device, below),
         true => entresol_engine::detach_with_loss(device, below),

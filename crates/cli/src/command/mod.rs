@@ -3,6 +3,7 @@
 pub mod advise;
 mod catalogue;
 pub mod check;
+pub mod create;
 pub mod detach;
 pub mod devices;
 pub mod inspect;

@@ -1,13 +1,13 @@
 //! `entresol volume create|status|drain|detach` and `entresol serve`.
 
-use super::journal;
-use crate::args::{CreateArgs, LossArgs, ServeArgs, Volume, VolumeArgs};
+use super::{create, journal};
+use crate::args::{LossArgs, ServeArgs, Volume, VolumeArgs};
 use crate::failure::Failure;
 use crate::output;
 use anyhow::Context;
 use entresol_block::{
     Bypassed, ControlReply, ControlRequest, Latency, Loss, Lost, OpenError, Server, ServerError,
-    ServerOptions, UblkOptions, VolumeConfig, VolumeStatus, ask, change_policy, create_volume, detach_volume,
+    ServerOptions, UblkOptions, VolumeConfig, VolumeStatus, ask, change_policy, check_volume, detach_volume,
     empty_volume, inspect_volume, open_volume, remove_ended_journal,
 };
 use std::fmt::Write as _;
@@ -31,7 +31,8 @@ fn serving(error: ServerError) -> Failure {
 /// What is asked of a volume.
 pub fn run(volume: &Volume) -> Result<(), Failure> {
     match volume {
-        Volume::Create(args) => create(args),
+        Volume::Create(args) => create::run(args),
+        Volume::Check { config } => check(config),
         Volume::Status { all: true, json, .. } => journal::list(*json),
         Volume::Status { config: None, .. } => {
             Err(Failure::input("name the configuration of a volume, or ask for --all"))
@@ -51,66 +52,18 @@ pub fn run(volume: &Volume) -> Result<(), Failure> {
 }
 
 /// An absolute path, so that the configuration may be used from any folder.
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| Failure::input(format!("{}: {error}", path.display())))
-}
-
-fn create(args: &CreateArgs) -> Result<(), Failure> {
-    let path = absolute(&args.config)?;
-    let shown = path.display();
-    let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    if name.is_empty() {
-        return Err(Failure::input(format!("{shown}: does not name a file; give a path such as data.toml")));
-    }
-    if path.symlink_metadata().is_ok() {
-        return Err(Failure::input(format!("{shown}: exists; name a new file for the configuration")));
-    }
-    let folder = path.parent().filter(|folder| folder.is_dir());
-    let folder = folder
-        .ok_or_else(|| Failure::input(format!("{shown}: its folder does not exist; create it first")))?;
-    let label = absolute(args.label.as_deref().unwrap_or(&path.with_extension("label")))?;
-    let config = VolumeConfig {
-        name: name.to_owned(),
-        disk: absolute(&args.disk)?,
-        flash: absolute(&args.flash)?,
-        socket: path.with_extension("sock"),
-        journal: VolumeConfig::usual_journal(name, &label),
-        flash_writes_per_day: args.flash_writes_per_day.clone(),
-        label,
-        page_bytes: args.page_bytes,
-        ..VolumeConfig::usual(&args.mode)
-    };
-    let policy = args.policy.clone().unwrap_or(config.policy);
-    let config = VolumeConfig { policy, ..config };
-    // Everything that can be refused is refused before anything is made.
-    config.steer_options().map_err(|error| Failure::input(error.to_string()))?;
-    config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)
-        .map_err(|error| Failure::input(format!("{shown}: cannot be written ({error})")))?;
-    let config = create_volume(&config, args.overwrite).map_err(opening)?;
-    let text = config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
-    written.with_context(|| format!("writing {shown}"))?;
-    file.persist_noclobber(&path).map_err(|error| error.error).with_context(|| format!("writing {shown}"))?;
-    let meaning = match args.mode.as_str() {
-        "write-back" => {
-            "A flushed write is on flash and reaches the disk later. If the flash device is lost, so is what was written last."
-        }
-        _ => "A flushed write is on the disk. If the flash device is lost, nothing is.",
-    };
-    output::print(&format!(
-        "made the volume {name}: {} pages of {} bytes fit on flash; {}, {}\n{meaning}\n\
-         keep {}: disk and flash are not opened without it\nserve it with: entresol serve {shown}\n",
-        config.slots,
-        config.page_bytes,
-        config.policy,
-        config.mode,
-        config.label.display(),
-    ))
 }
 
 pub(super) fn read(path: &Path) -> Result<VolumeConfig, Failure> {
     VolumeConfig::read(path).map_err(|error| Failure::input(error.to_string()))
+}
+
+/// Verifies every invariant of a volume without a server.
+fn check(path: &Path) -> Result<(), Failure> {
+    let report = check_volume(&read(path)?).map_err(opening)?;
+    super::check::tell(&report, path)
 }
 
 /// What the server says, if there is one.
@@ -145,12 +98,19 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
     line("volume", format!("{}, {} bytes", config.name, status.volume_bytes));
     line("server", if status.running { "running" } else { "none" }.to_owned());
     let cache = match (&status.policy, &status.mode) {
+        _ if status.detached => {
+            "none: the disk has everything, and the flash device may be taken away (set `cache = false`; else the next start \
+             begins with an empty cache)"
+                .to_owned()
+        }
         (Some(policy), Some(mode)) => format!("{policy}, {mode}"),
         _ => "none: the disk alone serves".to_owned(),
     };
     line("cache", cache);
-    line("pages", format!("{} of {}, each {} bytes", status.pages, status.slots, status.page_bytes));
-    line("newer than disk", status.dirty_pages.to_string());
+    if !status.detached {
+        line("pages", format!("{} of {}, each {} bytes", status.pages, status.slots, status.page_bytes));
+        line("newer than disk", status.dirty_pages.to_string());
+    }
     if status.missing_pages > 0 {
         line("only on failed flash", format!("{} pages", status.missing_pages));
     }

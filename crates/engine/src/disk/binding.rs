@@ -77,6 +77,18 @@ pub fn disk_binding(disk: &dyn Device) -> Result<Option<Binding>, TierError> {
     })
 }
 
+/// Whether the cache of the disk with this label may have pages that the disk lacks. False, too, if there is
+/// no label.
+///
+/// # Errors
+/// If the disk as a whole cannot be read.
+pub fn is_flash_needed(disk: &dyn Device) -> Result<bool, TierError> {
+    let label = read_label(disk)?;
+    Ok(
+        matches!(label, LabelState::Valid(labels) if labels.newest.dirty_possible || labels.newest.failed_epoch != 0),
+    )
+}
+
 /// The label of `disk` names no log from now on, durably. Nothing else changes.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ mod ranges;
 mod staging;
 
 pub(crate) use behind::{WriteBehind, clean};
-pub use binding::{disk_binding, name_no_log};
+pub use binding::{disk_binding, is_flash_needed, name_no_log};
 pub(crate) use home::NoNames;
 pub use home::{Home, Names, OwnersLog, WholeDisk};
 pub use in_place::InPlaceDisk;
