@@ -49,7 +49,7 @@ pub enum TierError {
     /// The newest version of this page was on flash alone, and cannot be read there any more: it was damaged,
     /// or the flash has failed. The disk has an older version.
     #[error(
-        "page {page} is lost: its newest version was on the flash device alone and cannot be read ({why}); write it again as a whole, or restore it from a backup"
+        "page {page} is lost: its newest version was on the flash device alone, {why}; write it again as a whole, or restore it from a backup"
     )]
     Lost {
         /// The page.

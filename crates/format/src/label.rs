@@ -125,6 +125,12 @@ impl Label {
         if !crate::layout::page_bytes_possible(page_bytes) {
             return Err(BlockFault::Field { field: "page size", found: page_bytes.into() });
         }
+        for (field, found) in [("epoch", raw.epoch.get()), ("session", raw.session.get())] {
+            // So that the next one does not overflow.
+            if found >= block::SEQUENCE_MAX {
+                return Err(BlockFault::Field { field, found });
+            }
+        }
         Ok(Self {
             sequence: header.sequence.get(),
             disk: raw.disk,

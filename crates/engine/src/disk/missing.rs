@@ -324,8 +324,10 @@ impl Missing {
     /// Reads a missing page from the failed flash, proved.
     pub(crate) fn read(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
         let read = match &self.front {
-            Some(front) if self.failed_epoch().is_some() => front.rescue(page, buffer),
-            _ => Err("its copy there was damaged or could not be read".to_owned()),
+            Some(front) if self.failed_epoch().is_some() => {
+                front.rescue(page, buffer).map_err(|why| format!("which has failed ({why})"))
+            }
+            _ => Err("where it was damaged or could not be read".to_owned()),
         };
         let mut pages = self.pages.lock();
         match read {

@@ -67,6 +67,8 @@ impl Back {
         if !mutant!("reuse-before-destage") {
             self.front.with(|partition| partition.dequeued(ticket))?;
         }
+        // Before the next step, which may take a sync of the disk: slots may be free.
+        self.front.job_is_done();
         self.settle_dead()
     }
 

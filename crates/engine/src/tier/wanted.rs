@@ -62,7 +62,8 @@ impl Back {
         // What is staged is in slots then.
         self.drain()?;
         let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
-        let mut copied = 0;
+        let entered = || self.front.with(|partition| partition.occupancy().entered);
+        let (mut copied, mut drained) = (0, entered()?);
         for batch in self.dirty_of(wanted)?.chunks(BATCH) {
             let mut left: ArrayVec<PageId, BATCH> = batch.iter().copied().collect();
             while !left.is_empty() {
@@ -77,10 +78,15 @@ impl Back {
                 if copies.is_empty() && !busy.is_empty() {
                     points::WANTED_BUSY.reach();
                     drop(under_way);
-                    // Second chances of their dequeues may wait in a group that is not full.
-                    self.drain()?;
-                    self.front.background.notify_one();
-                    self.front.await_progress(seen)?;
+                    // Second chances of their dequeues may wait in a group that is not full: not if none has
+                    // entered since.
+                    if entered()? != drained {
+                        self.drain()?;
+                        drained = entered()?;
+                    } else {
+                        self.front.background.notify_one();
+                        self.front.await_progress(seen)?;
+                    }
                 } else {
                     copied += self.copy_wanted(&copies, &mut buffer, damaged)?;
                     drop(under_way);
