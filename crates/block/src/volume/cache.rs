@@ -264,7 +264,7 @@ impl CacheOptions {
 
     /// The same, without what was known of an earlier program.
     #[must_use]
-    pub(crate) fn as_for_a_new_life(mut self) -> Self {
+    pub(crate) fn for_a_new_life(mut self) -> Self {
         if let Self::Pages(options) = &mut self {
             options.flushed = None;
         }

@@ -201,7 +201,7 @@ impl Volume {
         let (home, changed) = InPlaceDisk::open(disk, label)?;
         let (tier, told) = options.open(&flash, &home)?;
         let notices = changed.into_iter().chain(told).collect();
-        let options = options.as_for_a_new_life();
+        let options = options.for_a_new_life();
         let cache = Cache { tier, flash: Some(flash), options };
         Ok((Self::assemble(home, cache.options.page_bytes(), Some(cache)), notices))
     }

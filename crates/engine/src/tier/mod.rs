@@ -185,7 +185,7 @@ impl FlashTier {
         if prepared.is_ok() {
             match self.back.prepare_to_lose(accepts_loss) {
                 Err(losing @ TierError::Losing(_)) => return Err(losing),
-                done => prepared = done.and_then(|()| Ok(self.back.front.check_running()?)),
+                done => prepared = done.and_then(|()| self.back.front.check_running()),
             }
         }
         if !mutant!("detach-beside-older-destages") {

@@ -115,8 +115,7 @@ impl Life<'_> {
             Mode::WriteThrough => LATENCY_MAX * HELD_FACTOR,
             _ => Duration::ZERO,
         };
-        let [flash, disk, label_file] =
-            [flash, Watched { held_max, ..disk }, label_file].map(|device| Arc::new(device));
+        let [flash, disk, label_file] = [flash, Watched { held_max, ..disk }, label_file].map(Arc::new);
         if self.cache.door.is_some() {
             return self.open_door(is_new, flash, disk, label_file);
         }

@@ -71,7 +71,11 @@ enum Failing {
 }
 
 /// Changes bits of what lies on flash in groups, which is durable.
-fn rot(flash: &FaultyDevice, rng: &mut Rng) {
+fn rot_if(failing: Option<Failing>, flash: &FaultyDevice, seed: u64) {
+    if failing != Some(Failing::Rots) {
+        return;
+    }
+    let mut rng = Rng::new(seed);
     let bits = flash.geometry().capacity_bytes * 8;
     (0..=rng.below(2)).for_each(|_| flash.flip_bit(bits / 4 + rng.below(bits / 4 * 3)));
 }
@@ -220,9 +224,7 @@ impl Between {
                 opened => opened?,
             };
             moments.is_born();
-            if failing == Some(Failing::Rots) {
-                rot(&this.flash, &mut Rng::new(!sim_seed));
-            }
+            rot_if(failing, &this.flash, !sim_seed);
             *restarts += 1;
             if is_promised {
                 oracles.iter().for_each(|oracle| oracle.lock().is_served_after_kill());
@@ -230,8 +232,7 @@ impl Between {
             live_together(&opened, oracles, &mut choices, steps)
         });
         ended(lived)?;
-        self.flash_failed |= matches!(failing, Some(Failing::Breaks | Failing::Rots));
-        self.oracles[0].lock().lives.failing += u64::from(failing.is_some());
+        self.has_failed(failing);
         self.states += 1 + moments.examine(&this)?;
         let media = this.after_crash(&survival(&mut self.rng, early));
         if in_place && self.rng.below(4) == 0 {
@@ -248,6 +249,13 @@ impl Between {
             self.left = life::devices_on(media);
         }
         Ok(())
+    }
+}
+
+impl Between {
+    fn has_failed(&mut self, failing: Option<Failing>) {
+        self.flash_failed |= matches!(failing, Some(Failing::Breaks | Failing::Rots));
+        self.oracles[0].lock().lives.failing += u64::from(failing.is_some());
     }
 }
 
