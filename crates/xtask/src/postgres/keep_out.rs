@@ -186,9 +186,7 @@ fn parts(sql: &Sql<'_>) -> Result<()> {
         sql.expect("SELECT count(*), count(*) FILTER (WHERE relid = 0) FROM entresol_kept_out()", "3|0")
             .context(statement)?;
         sql.expect(
-            &format!(
-                "SELECT string_agg(relation::text, ' ' ORDER BY relation::text) FROM entresol_kept_out",
-            ),
+            "SELECT string_agg(relation::text, ' ' ORDER BY relation::text) FROM entresol_kept_out",
             &format!("big_id k {toast}"),
         )
         .context(statement)?;

@@ -79,6 +79,32 @@ enum Suite {
     FlashFailover,
 }
 
+/// What runs if nothing is named.
+const ALL: &[Suite] = &[
+    Suite::Model,
+    Suite::Inactive,
+    Suite::Regress,
+    Suite::Isolation,
+    Suite::Kill,
+    Suite::FlashModel,
+    Suite::FlashRegress,
+    Suite::FlashIsolation,
+    Suite::FlashKill,
+    Suite::ThroughModel,
+    Suite::ThroughRegress,
+    Suite::ThroughKill,
+    Suite::FlashDies,
+    Suite::DiskFaults,
+    Suite::FlashBinding,
+    Suite::FlashSnapshot,
+    Suite::FlashSql,
+    Suite::FlashKept,
+    Suite::FlashFaults,
+    Suite::FlashPath,
+    Suite::FlashUpgrade,
+    Suite::FlashStandby,
+];
+
 /// What `test` may be told.
 #[derive(Args, Debug)]
 pub struct TestArgs {
@@ -136,31 +162,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
     let bench = Bench { build, user, steps };
     module::install_hooktrace(&bench.build)?;
     module::install_extension(&bench.build)?;
-    let all = [
-        Suite::Model,
-        Suite::Inactive,
-        Suite::Regress,
-        Suite::Isolation,
-        Suite::Kill,
-        Suite::FlashModel,
-        Suite::FlashRegress,
-        Suite::FlashIsolation,
-        Suite::FlashKill,
-        Suite::ThroughModel,
-        Suite::ThroughRegress,
-        Suite::ThroughKill,
-        Suite::FlashDies,
-        Suite::DiskFaults,
-        Suite::FlashBinding,
-        Suite::FlashSnapshot,
-        Suite::FlashSql,
-        Suite::FlashKept,
-        Suite::FlashFaults,
-        Suite::FlashPath,
-        Suite::FlashUpgrade,
-        Suite::FlashStandby,
-    ];
-    let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
+    let chosen = if arguments.only.is_empty() { ALL } else { &arguments.only[..] };
     for suite in chosen {
         match suite {
             Suite::Model => model::test(&bench, &MODEL)?,
