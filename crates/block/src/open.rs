@@ -5,6 +5,7 @@ use crate::config::{ConfigError, VolumeConfig};
 use crate::create::is_half_made;
 use crate::journal;
 use crate::volume::{follow_no_journal, journal_is_gone};
+use crate::words;
 use crate::{CacheOptions, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
@@ -33,7 +34,7 @@ pub enum OpenError {
         why: String,
     },
     /// The engine refuses, or failed.
-    #[error(transparent)]
+    #[error("{}", words::of(.0))]
     Tier(#[from] TierError),
     /// As [`OpenError::Tier`].
     #[error(transparent)]
@@ -117,6 +118,7 @@ pub(crate) fn check_two_devices(config: &VolumeConfig) -> Result<(), OpenError> 
 /// [`OpenError`].
 pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenError> {
     let (mut volume, notices) = open_as_configured(config)?;
+    let notices: Vec<String> = notices.iter().map(|notice| words::of_volumes(notice)).collect();
     volume.pass_trims(config.pass_trims);
     volume.was_told(&notices);
     Ok((volume, notices))
@@ -261,6 +263,7 @@ pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
     follow_no_journal(&*layer)?;
     layer.close()?;
     notices.extend(report.notices);
+    let notices = notices.iter().map(|notice| words::of_volumes(notice)).collect();
     Ok(DetachReport { notices, ..report })
 }
 

@@ -1,6 +1,7 @@
 //! Questions to a running server: one line of JSON each way, over a socket beside the data socket.
 
 use super::Shared;
+use crate::words;
 use crate::{DailyWrites, SteerOptions, VolumeConfig, VolumeStatus};
 use entresol_runtime::spawn;
 use serde::{Deserialize, Serialize};
@@ -88,7 +89,7 @@ fn set_cache(shared: &Shared, config: &VolumeConfig) -> Result<(), String> {
         return Err("the disk alone serves; there is no cache to change".to_owned());
     };
     let new = config.options_after(&now, flash_bytes).map_err(|error| error.to_string())?;
-    shared.volume.set_cache(new).map_err(|error| error.to_string())
+    shared.volume.set_cache(new).map_err(|error| words::of(&error))
 }
 
 fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
@@ -99,7 +100,7 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
     let done = match serde_json::from_str(&line) {
         Err(error) => Err(format!("the question is not understood: {error}")),
         Ok(ControlRequest::Status) => Ok(()),
-        Ok(ControlRequest::Drain) => shared.volume.drain().map_err(|error| error.to_string()),
+        Ok(ControlRequest::Drain) => shared.volume.drain().map_err(|error| words::of(&error)),
         Ok(ControlRequest::SetCache(config)) => set_cache(shared, &config),
         Ok(ControlRequest::Steer {
             sequential_bypass_bytes,
@@ -120,7 +121,7 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
             }
             Err(error) => Err(error.to_string()),
         },
-        Ok(ControlRequest::Detach) => shared.volume.detach().map_err(|error| error.to_string()),
+        Ok(ControlRequest::Detach) => shared.volume.detach().map_err(|error| words::of(&error)),
     };
     let reply = match done {
         Ok(()) => ControlReply::Status(Box::new(shared.volume.status())),

@@ -244,7 +244,8 @@ fn keep_owner(file: &File, path: &Path) -> std::io::Result<()> {
 
 /// Writes the configuration that is going to be at `path` to `file`.
 fn write(file: &mut tempfile::NamedTempFile, config: &VolumeConfig, path: &Path) -> Result<(), Failure> {
-    let text = config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
+    let before = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let text = config.edited(&before).map_err(|error| Failure::input(error.to_string()))?;
     let written = file
         .rewind()
         .and_then(|()| file.as_file().set_len(0))
