@@ -151,8 +151,11 @@ pub(crate) fn named_by(label: &dyn Device) -> Result<Uuid, TierError> {
     Ok(disk_binding(label)?.map_or(Uuid::NIL, |binding| binding.log))
 }
 
+/// The device of a journal, and who keeps it.
+type KeptJournal = (Arc<dyn Device>, journal::Origin);
+
 /// The journal of the configuration, if it has one. Made if need be.
-fn journal_of(config: &VolumeConfig) -> Result<Option<(Arc<dyn Device>, journal::Origin)>, OpenError> {
+fn journal_of(config: &VolumeConfig) -> Result<Option<KeptJournal>, OpenError> {
     if config.journal.as_os_str().is_empty() {
         return Ok(None);
     }
