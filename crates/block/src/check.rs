@@ -3,6 +3,7 @@
 use crate::journal;
 use crate::open::{look, named_by, open};
 use crate::volume::journal_is_gone;
+use crate::words;
 use crate::{CacheOptions, OpenError, VolumeConfig};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 use entresol_engine::{CheckReport, FlashTier, TierError, disk_binding, is_cache_of_volume, is_flash_needed};
@@ -99,6 +100,9 @@ pub fn check_volume(config: &VolumeConfig) -> Result<CheckReport, OpenError> {
             entresol_engine::check(&*flash, Some(Arc::new(Labelled { label, disk })))?
         }
     };
+    for sentence in report.notices.iter_mut().chain(&mut report.faults) {
+        *sentence = words::of_volumes(sentence);
+    }
     report.notices.extend(notices);
     Ok(report)
 }

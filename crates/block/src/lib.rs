@@ -7,11 +7,13 @@
 mod check;
 mod config;
 mod create;
+mod edit;
 mod journal;
 mod open;
 mod server;
 mod steer;
 mod volume;
+mod words;
 
 pub use check::{check_volume, is_of_a_volume};
 pub use config::{ConfigError, VolumeConfig};

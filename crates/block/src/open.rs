@@ -5,6 +5,7 @@ use crate::config::{ConfigError, VolumeConfig};
 use crate::create::is_half_made;
 use crate::journal;
 use crate::volume::{follow_no_journal, journal_is_gone, told_of_loss};
+use crate::words;
 use crate::{CacheOptions, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
@@ -33,7 +34,7 @@ pub enum OpenError {
         why: String,
     },
     /// The engine refuses, or failed.
-    #[error(transparent)]
+    #[error("{}", words::of(.0))]
     Tier(#[from] TierError),
     /// Bytes are lost, which the sentence names. Everything else is on disk.
     #[error("{0}")]
@@ -125,6 +126,7 @@ pub(crate) fn check_two_devices(config: &VolumeConfig) -> Result<(), OpenError> 
 /// [`OpenError`].
 pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenError> {
     let (mut volume, notices) = open_as_configured(config)?;
+    let notices: Vec<String> = notices.iter().map(|notice| words::of_volumes(notice)).collect();
     volume.pass_trims(config.pass_trims);
     volume.was_told(&notices);
     Ok((volume, notices))
@@ -157,8 +159,11 @@ pub(crate) fn named_by(label: &dyn Device) -> Result<Uuid, TierError> {
     Ok(disk_binding(label)?.map_or(Uuid::NIL, |binding| binding.log))
 }
 
+/// The device of a journal, and who keeps it.
+type KeptJournal = (Arc<dyn Device>, journal::Origin);
+
 /// The journal of the configuration, if it has one. Made if need be.
-fn journal_of(config: &VolumeConfig) -> Result<Option<(Arc<dyn Device>, journal::Origin)>, OpenError> {
+fn journal_of(config: &VolumeConfig) -> Result<Option<KeptJournal>, OpenError> {
     if config.journal.as_os_str().is_empty() {
         return Ok(None);
     }
@@ -276,6 +281,7 @@ pub fn detach_volume(config: &VolumeConfig, loss: Loss) -> Result<DetachReport, 
     follow_no_journal(&*layer)?;
     layer.close()?;
     notices.extend(report.notices);
+    let notices = notices.iter().map(|notice| words::of_volumes(notice)).collect();
     Ok(DetachReport { notices, ..report })
 }
 

@@ -68,13 +68,17 @@ fn write_lines(said: &Receiver<Said>) {
     }
 }
 
-/// What the engine tells goes to stderr, if the environment asks for it.
-pub fn start() -> Result<Option<Log>, Failure> {
-    let Some(level) = std::env::var_os(LOG) else { return Ok(None) };
+/// What the engine tells goes to stderr, if the environment asks for it; else what is at least as bad as
+/// `usual`.
+pub fn start(usual: LevelFilter) -> Result<Option<Log>, Failure> {
+    let level = std::env::var_os(LOG).unwrap_or_else(|| usual.to_string().into());
     let level = level
         .to_str()
         .and_then(|level| level.parse::<LevelFilter>().ok())
         .ok_or_else(|| Failure::input(format!("{LOG} is {level:?}; give error, warn, info or off")))?;
+    if level == LevelFilter::OFF {
+        return Ok(None);
+    }
     let (log, said) = sync_channel(WAITING_MAX);
     let thread = std::thread::Builder::new().name("log".to_owned()).spawn(move || write_lines(&said));
     thread.map_err(|error| Failure::Run(anyhow::Error::from(error).context("starting the log's thread")))?;

@@ -2,7 +2,7 @@
 //!
 //! Exit status: 0 all well; 1 a check failed (an invariant of a flash cache is broken, or TPC-C's consistency
 //! conditions do not hold); 2 bad input or a failure. Whatever is not 0 comes with one sentence on stderr
-//! that says what, where and what to do. Nobody reading stdout any more (`entresol ... | head`) is no failure:
+//! that says what, where and what to do. A reader of stdout that has ended (`entresol | head`) is no failure:
 //! the command ends quietly, with status 0 if all else went well. Invariant: everything that can be validated
 //! is validated before work starts, and an output file is written whole or not at all.
 #![forbid(unsafe_code)]
@@ -18,15 +18,24 @@ use args::{Bench, Cli, Command, InspectWhat};
 use clap::Parser;
 use failure::Failure;
 use std::process::ExitCode;
+use tracing_subscriber::filter::LevelFilter;
 
 // No bug on purpose, and no counter of the torture, may leak into a build that did not ask for it.
 const _: () = assert!(entresol_core::mutant::COMPILED_IN == cfg!(feature = "mutants"));
 const _: () = assert!(entresol_runtime::coverage::COMPILED_IN == cfg!(feature = "torture"));
 
+/// How much is told unless the environment says otherwise: a server has nobody else who would notice.
+fn usual_level(command: &Command) -> LevelFilter {
+    match command {
+        Command::Serve(_) => LevelFilter::WARN,
+        _ => LevelFilter::OFF,
+    }
+}
+
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         // The log ends after what it tells of.
-        Ok(cli) => log::start().and_then(|_log| run(cli.command)),
+        Ok(cli) => log::start(usual_level(&cli.command)).and_then(|_log| run(cli.command)),
         Err(error) => Err(Failure::Arguments(error)),
     };
     match outcome {

@@ -1,5 +1,5 @@
-//! Looking after a volume: the commands of stores recognise its flash, a check, what is told after a detach, and
-//! a making that was cut off.
+//! Looking after a volume: the commands of stores recognise its flash, a check, what is told after a detach,
+//! and a making that was cut off.
 
 #[path = "../../block/tests/support/client.rs"]
 mod client;
@@ -193,4 +193,78 @@ fn a_flash_whose_label_is_lost_is_wiped_as_the_sentence_says() {
     let status = Command::new(words.next().unwrap()).args(words).stderr(Stdio::null()).status().unwrap();
     assert!(status.success(), "{wipe}");
     done(&line);
+}
+
+/// SIGHUP, as when the terminal is closed: the server serves on.
+#[test]
+fn a_hangup_does_not_end_a_server() {
+    let folder = volume("write-back");
+    let server = Served::start(&folder, &[]);
+    let mut client = connect(&folder);
+    for round in 0..3 {
+        let id = server.0.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+        client.write(0, &filled(round, 4096)).unwrap();
+        assert_eq!(connect(&folder).read(0, 4096).unwrap(), filled(round, 4096));
+    }
+    server.stop();
+}
+
+/// Options that cannot work are refused before anything is made.
+#[test]
+fn a_volume_that_could_not_be_served_is_not_made() {
+    let folder = Folder::new();
+    blank(&folder);
+    let line = create(&folder);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let long = folder.path(&"d".repeat(60)).join("e".repeat(60));
+    std::fs::create_dir_all(&long).unwrap();
+    let config = long.join("data.toml").to_str().unwrap().to_owned();
+    let deep: Vec<&str> =
+        line.iter().map(|word| if word.ends_with("data.toml") { &config } else { *word }).collect();
+    refused(&deep, &["its path has", "99 at most", "--socket"]);
+    assert_eq!(std::fs::read_dir(&long).unwrap().count(), 0);
+    // The longest that works: .control is added for the control socket.
+    let (folder_bytes, most) = (folder.root().to_str().unwrap().len() + 1, 99);
+    let socket = folder.at(&"s".repeat(most - folder_bytes));
+    let too_long = format!("{socket}s");
+    refused(&[&deep[..], &["--socket", &too_long]].concat(), &["its path has 100 bytes"]);
+    for forgotten in ["0.5", "200", "1"] {
+        let more = ["--flash-writes-per-day", forgotten];
+        refused(&[&line[..], &more].concat(), &["flash_writes_per_day", "unit forgotten", "0.5x"]);
+    }
+    done(&[&deep[..], &["--socket", &socket]].concat());
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("journal = \"/dev", "journal = \"\" # \"/dev")).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_entresol"))
+        .args(["serve", &config])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    assert!(done(&["volume", "status", &config]).0.contains("running"));
+    Served(child).stop();
+}
+
+/// What the owner has written into the file stays.
+#[test]
+fn a_change_keeps_the_owners_comments() {
+    let folder = volume("write-back");
+    let config = folder.at("data.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let own = text.replace("workers = 16", "workers = 24 # one for each disk of the array");
+    let own =
+        own.replace("dirty_percent_max = 100", "# asked by operations\ndirty_percent_max = 100 # for now");
+    folder.file("data.toml", format!("# the database of the shop\n{own}"));
+    done(&["volume", "set", &config, "dirty-percent-max", "80"]);
+    done(&["volume", "set", &config, "mode", "write-through"]);
+    let text = std::fs::read_to_string(&config).unwrap();
+    for kept in [
+        "# the database of the shop\n",
+        "workers = 24 # one for each disk of the array\n",
+        "# asked by operations\ndirty_percent_max = 80 # for now\n",
+        "\nmode = \"write-through\"\n",
+    ] {
+        assert!(text.contains(kept), "{kept}: {text}");
+    }
 }

@@ -50,7 +50,7 @@ pub(super) enum Looked {
     /// Something else.
     NoJournal,
     /// A journal; whether it has the size that it was made with.
-    Journal { head: Head, is_whole: bool, names: Option<Names> },
+    Journal { head: Box<Head>, is_whole: bool, names: Option<Box<Names>> },
 }
 
 impl Looked {
@@ -92,8 +92,13 @@ impl Looked {
             return Ok(if is_older { Self::AnotherVersion } else { Self::NoJournal });
         };
         let mut text = vec![0; NAMES_BYTES];
-        let names = file.read_exact_at(&mut text, NAMES_AT).ok().and_then(|()| Names::decode(&text));
-        Ok(Self::Journal { head, is_whole: ring_bytes.checked_add(RING_AT) == Some(length), names })
+        let names =
+            file.read_exact_at(&mut text, NAMES_AT).ok().and_then(|()| Names::decode(&text)).map(Box::new);
+        Ok(Self::Journal {
+            head: Box::new(head),
+            is_whole: ring_bytes.checked_add(RING_AT) == Some(length),
+            names,
+        })
     }
 
     /// The life that is in it since the machine's last start. Nil: none.

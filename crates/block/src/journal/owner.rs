@@ -57,7 +57,7 @@ fn report(path: PathBuf, looked: Looked) -> Option<JournalReport> {
     let bytes = path.metadata().ok()?.len();
     let life = looked.life();
     let (is_other, volume) = match looked {
-        Looked::Journal { names, .. } => (false, names),
+        Looked::Journal { names, .. } => (false, names.map(|names| *names)),
         Looked::AnotherVersion => (true, None),
         Looked::Blank | Looked::NoJournal => return None,
     };

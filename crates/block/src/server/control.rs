@@ -2,6 +2,7 @@
 
 use super::Shared;
 use crate::volume::told_of_loss;
+use crate::words;
 use crate::{DailyWrites, Loss, SteerOptions, VolumeConfig, VolumeStatus};
 use entresol_engine::TierError;
 use entresol_runtime::spawn;
@@ -111,7 +112,7 @@ fn set_cache(shared: &Shared, config: &VolumeConfig, loss: Loss) -> Result<(), C
 fn told(shared: &Shared, error: &TierError) -> ControlReply {
     match told_of_loss(error, shared.volume.page_bytes()) {
         Some(sentence) => ControlReply::Losing(sentence),
-        None => ControlReply::Error(error.to_string()),
+        None => ControlReply::Error(words::of(error)),
     }
 }
 

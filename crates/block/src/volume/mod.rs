@@ -46,6 +46,7 @@ pub use status::{Lost, VolumeStatus};
 
 use crate::journal::{Journal, Kind, NotOurs};
 use crate::steer::{SteerOptions, Steering, Why};
+use crate::words;
 use direct::Direct;
 use entresol_core::{PageId, mutant};
 use entresol_device::{BufferPool, Device, DeviceError};
@@ -82,7 +83,7 @@ pub enum VolumeError {
         bytes: u64,
     },
     /// The cache's error, or the disk's below it.
-    #[error(transparent)]
+    #[error("{}", words::of(.0))]
     Tier(#[from] TierError),
     /// The disk's error.
     #[error("disk: {0}")]

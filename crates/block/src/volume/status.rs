@@ -2,6 +2,7 @@
 
 use super::{Cache, Volume};
 use crate::steer::{Bypassed, Latency, Place};
+use crate::words;
 use entresol_core::PageId;
 use entresol_engine::TierMetrics;
 use serde::{Deserialize, Serialize};
@@ -67,7 +68,8 @@ pub struct VolumeStatus {
     pub switched: Option<String>,
     /// Why the cache switched itself off, if it did.
     pub notice: Option<String>,
-    /// Without a server: the disk has everything and is bound to no cache. The flash device may be taken away.
+    /// Without a server: the disk has everything and is bound to no cache. The flash device may be taken
+    /// away.
     #[serde(default)]
     pub detached: bool,
     /// What the owner was told when the server opened the volume.
@@ -174,7 +176,7 @@ impl Volume {
             forecast: Some(metrics.forecasts.sentence()),
             switches_policy: steer.switch_policy,
             switched: self.steering.followed().map(|advice| format!("to {}: {advice}", advice.to.name())),
-            notice: tier.notice(),
+            notice: tier.notice().map(|notice| words::of_volumes(&notice)),
             ..none
         }
     }

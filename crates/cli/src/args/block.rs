@@ -158,6 +158,9 @@ pub struct CreateArgs {
     /// The file for the disk's label [default: CONFIG with .label]
     #[arg(long, value_name = "FILE")]
     pub label: Option<PathBuf>,
+    /// The server's socket [default: CONFIG with .sock]
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
     /// write-through: a lost flash device loses nothing. write-back is faster, and loses what was written
     /// last
     #[arg(long, default_value = "write-through")]

@@ -5,7 +5,7 @@ use crate::args::CreateArgs;
 use crate::failure::Failure;
 use crate::output;
 use anyhow::Context;
-use entresol_block::{OpenError, VolumeConfig, create_volume_with, is_half_made};
+use entresol_block::{OpenError, Server, VolumeConfig, create_volume_with, is_half_made};
 use std::io::Write as _;
 
 /// Why a volume was not made.
@@ -50,7 +50,7 @@ pub fn run(args: &CreateArgs) -> Result<(), Failure> {
         name: name.to_owned(),
         disk: absolute(&args.disk)?,
         flash: absolute(&args.flash)?,
-        socket: path.with_extension("sock"),
+        socket: args.socket.as_deref().map_or(Ok(path.with_extension("sock")), absolute)?,
         journal: VolumeConfig::usual_journal(name, &label),
         flash_writes_per_day: args.flash_writes_per_day.clone(),
         label,
@@ -59,7 +59,13 @@ pub fn run(args: &CreateArgs) -> Result<(), Failure> {
     };
     let policy = args.policy.clone().unwrap_or(config.policy);
     let config = VolumeConfig { policy, ..config };
+    if [&config.label, &config.socket].contains(&&path) || config.label == config.socket {
+        return Err(Failure::input(format!(
+            "{shown}: the configuration, the label and the socket are three files; give them three paths"
+        )));
+    }
     // Everything that can be refused is refused before anything is made.
+    Server::check_socket_path(&config.socket).map_err(|error| Failure::input(error.to_string()))?;
     config.steer_options().map_err(|error| Failure::input(error.to_string()))?;
     config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
     let mut file = tempfile::NamedTempFile::new_in(folder)

@@ -83,6 +83,18 @@ fn asked(
     }
 }
 
+fn cache_of(status: &VolumeStatus) -> String {
+    match (&status.policy, &status.mode) {
+        _ if status.detached => {
+            "none: the disk has everything, and the flash device may be taken away (set `cache = false`; else the next start \
+             begins with an empty cache)"
+                .to_owned()
+        }
+        (Some(policy), Some(mode)) => format!("{policy}, {mode}"),
+        _ => "none: the disk alone serves".to_owned(),
+    }
+}
+
 fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
     let config = read(&args.config)?;
     let status = match asked(args, &config, ControlRequest::Status)? {
@@ -97,16 +109,7 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
     let mut line = |name: &str, value: String| _ = writeln!(text, "{name:<22}{value}");
     line("volume", format!("{}, {} bytes", config.name, status.volume_bytes));
     line("server", if status.running { "running" } else { "none" }.to_owned());
-    let cache = match (&status.policy, &status.mode) {
-        _ if status.detached => {
-            "none: the disk has everything, and the flash device may be taken away (set `cache = false`; else the next start \
-             begins with an empty cache)"
-                .to_owned()
-        }
-        (Some(policy), Some(mode)) => format!("{policy}, {mode}"),
-        _ => "none: the disk alone serves".to_owned(),
-    };
-    line("cache", cache);
+    line("cache", cache_of(&status));
     if !status.detached {
         line("pages", format!("{} of {}, each {} bytes", status.pages, status.slots, status.page_bytes));
         line("newer than disk", status.dirty_pages.to_string());
@@ -154,7 +157,8 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
         line("policy changed", status.switched.unwrap_or_else(|| "not since the start; it may".to_owned()));
     }
     status.notice.into_iter().for_each(|notice| line("notice", notice));
-    status.start_notices.into_iter().for_each(|notice| line("told at the start", notice));
+    let when = if status.running { "told at the start" } else { "notice" };
+    status.start_notices.into_iter().for_each(|notice| line(when, notice));
     output::print(&text)
 }
 
@@ -248,7 +252,8 @@ fn keep_owner(file: &File, path: &Path) -> std::io::Result<()> {
 
 /// Writes the configuration that is going to be at `path` to `file`.
 fn write(file: &mut tempfile::NamedTempFile, config: &VolumeConfig, path: &Path) -> Result<(), Failure> {
-    let text = config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
+    let before = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let text = config.edited(&before).map_err(|error| Failure::input(error.to_string()))?;
     let written = file
         .rewind()
         .and_then(|()| file.as_file().set_len(0))

@@ -55,8 +55,7 @@ impl Back {
         match self.unbind(self.superblocks.cache) {
             Ok(()) => {
                 points::SWITCHED_OFF.reach();
-                let notice =
-                    format!("the flash tier is switched off, the database goes on from disk: {error}");
+                let notice = format!("the flash tier is switched off, all goes on from disk: {error}");
                 events::switched_off(&notice);
                 self.front.state.switch_off(notice);
             }
