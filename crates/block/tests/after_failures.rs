@@ -250,8 +250,8 @@ fn a_detach_that_could_not_end_the_journal_leaves_no_old_records() {
     writes_after(|volume| volume.detach(Loss::Refused));
 }
 
-/// Before a sector of the disk's fingerprint gets a third content, the disk is synced: that fails, and loses pages
-/// that were written to disk before. None of them is read in its older version.
+/// Before a sector of the disk's fingerprint gets a third content, the disk is synced: that fails, and loses
+/// pages that were written to disk before. None of them is read in its older version.
 #[test]
 fn a_sync_for_the_fingerprint_that_fails_is_known_to_whoever_reads() {
     const DISK_PAGES: u64 = 4000;

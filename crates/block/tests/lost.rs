@@ -178,8 +178,8 @@ fn status_names_a_lost_page_until_it_is_written_or_trimmed() {
     }
 }
 
-/// A server was killed when it had acknowledged a write of a part of the page, and the rest of it cannot be read
-/// any more: the volume is served, and the page is named.
+/// A server was killed when it had acknowledged a write of a part of the page, and the rest of it cannot be
+/// read any more: the volume is served, and the page is named.
 #[test]
 fn a_journal_with_a_part_of_a_lost_page_is_carried_out() {
     simulate(10, || {
@@ -200,8 +200,8 @@ fn a_journal_with_a_part_of_a_lost_page_is_carried_out() {
     });
 }
 
-/// A server was killed right after a flush, the machine goes on, and the newest summary on flash is damaged. What
-/// was flushed is missed; without the journal, an older version would be served.
+/// A server was killed right after a flush, the machine goes on, and the newest summary on flash is damaged.
+/// What was flushed is missed; without the journal, an older version would be served.
 #[test]
 fn a_flush_that_is_damaged_after_a_kill_is_missed() {
     simulate(11, || {

@@ -1,5 +1,5 @@
-//! A volume in write-back of which one byte on flash changes: `entresol volume drain`, `detach` and `set` copy
-//! what can be read, name the rest, and close nothing, until the loss is accepted.
+//! A volume in write-back of which one byte on flash changes: `entresol volume drain`, `detach` and `set`
+//! copy what can be read, name the rest, and close nothing, until the loss is accepted.
 
 #[path = "../../block/tests/support/client.rs"]
 mod client;

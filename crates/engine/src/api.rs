@@ -64,8 +64,8 @@ pub enum Reading {
 pub struct MissingPages {
     /// How many pages only the flash has, which has failed; 0: it is in use.
     pub pages: u64,
-    /// Pages that could not be read from the flash when that was last tried: the first page of each range, and
-    /// how many follow each other. If the flash has failed, they are among those above.
+    /// Pages that could not be read from the flash when that was last tried: the first page of each range,
+    /// and how many follow each other. If the flash has failed, they are among those above.
     pub lost: Vec<(PageId, u32)>,
 }
 

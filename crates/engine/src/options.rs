@@ -284,8 +284,8 @@ impl TierOptions {
     }
 }
 
-/// How far a cache with log placement was flushed, for a program after a kill of this one: everything below the
-/// position was durable on flash, and power has not failed since. What an open does not find of that is
+/// How far a cache with log placement was flushed, for a program after a kill of this one: everything below
+/// the position was durable on flash, and power has not failed since. What an open does not find of that is
 /// damaged; without this, it would look like a flush that a power failure cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {

@@ -485,33 +485,3 @@ fn a_page_that_is_about_to_be_dead_is_not_lost_with_the_flash() {
     }
     assert!(degraded > 10 && forgotten > 10, "{degraded} {forgotten}");
 }
-
-/// The flash fails when the cache is closed, at any of its requests: the disk serves, and has everything that can be
-/// read. The close says what that came to, not what the flash has said.
-#[test]
-fn a_flash_that_fails_at_the_end_is_no_error_of_the_close() {
-    let mut failed = 0;
-    for at in 1.. {
-        let is_over = simulate(at, move || {
-            let world = World::new(options(), PAGES);
-            let tier = world.used();
-            write(&tier, 3, 3).unwrap();
-            let (at, device) = (world.plan.operations() + at, Some("flash".to_owned()));
-            let injected = Injection { at, device, fault: Fault::WriteError, forever: true };
-            world.plan.inject(injected);
-            tier.close().unwrap();
-            let is_over = world.plan.struck() == 0;
-            drop(tier);
-            let (tier, _) = world.again(None).open();
-            for page in 0..DIRTY {
-                assert_eq!(version(&tier, page).unwrap(), if page == 3 { 3 } else { 2 }, "page {page}");
-            }
-            is_over
-        });
-        if is_over {
-            break;
-        }
-        failed += 1;
-    }
-    assert!(failed > 3, "{failed}");
-}

@@ -1,5 +1,5 @@
-//! A program is killed within a second of its last flush, power stays, and the newest summary on flash is damaged:
-//! what was flushed is missed, and no older version is served in its place.
+//! A program is killed within a second of its last flush, power stays, and the newest summary on flash is
+//! damaged: what was flushed is missed, and no older version is served in its place.
 
 mod support;
 
@@ -28,8 +28,8 @@ fn bytes(page: u64, version: u64) -> Vec<u8> {
     [page.to_le_bytes(), version.to_le_bytes()].concat().repeat(PAGE / 16)
 }
 
-/// Flash and disk when the program is killed, how far it knew its flash to be flushed, and the blocks of flash that
-/// its last flush has changed.
+/// Flash and disk when the program is killed, how far it knew its flash to be flushed, and the blocks of
+/// flash that its last flush has changed.
 fn killed(options: &TierOptions) -> (Arc<MemoryDevice>, Arc<MemoryDevice>, Flushed, Vec<usize>) {
     let (flash, disk) = memory(options, PAGES);
     let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();

@@ -1,5 +1,5 @@
-//! One write of the disk takes very long, in write-through mode without a log above: what was read of its page
-//! is never followed by an older version, and nobody else waits for it.
+//! One write of the disk takes very long, in write-through mode without a log above: what was read of its
+//! page is never followed by an older version, and nobody else waits for it.
 
 mod support;
 

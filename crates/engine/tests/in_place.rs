@@ -50,7 +50,8 @@ fn used(mode: Mode) -> Parts {
     (disk, file, flash)
 }
 
-/// A label or a fingerprint with the last number that there is: the next one would have none. It counts as damaged.
+/// A label or a fingerprint with the last number that there is: the next one would have none. It counts as
+/// damaged.
 #[test]
 fn a_forged_number_is_damage_and_no_overflow() {
     for (at, stride) in [(64 << 10, 16 << 10), (0, 32 << 10)] {
@@ -326,8 +327,8 @@ fn a_sector_that_could_not_be_read_at_first_is_no_foreign_write_later() {
     assert!(InPlaceDisk::open(disk, file).unwrap().1.is_some());
 }
 
-/// The disk is synced before a sector of the fingerprint gets a third content. That sync fails, and loses a page
-/// that was written past the cache: it is not read in its older version.
+/// The disk is synced before a sector of the fingerprint gets a third content. That sync fails, and loses a
+/// page that was written past the cache: it is not read in its older version.
 #[test]
 fn a_sync_that_the_disk_makes_by_itself_counts_for_the_cache() {
     #[cfg(feature = "mutants")]

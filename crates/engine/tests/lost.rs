@@ -1,5 +1,5 @@
-//! One damaged dirty page on flash, and no log above: it is lost, durably, until it is written again as a whole.
-//! Every other page and the flash go on, and nothing older is ever served.
+//! One damaged dirty page on flash, and no log above: it is lost, durably, until it is written again as a
+//! whole. Every other page and the flash go on, and nothing older is ever served.
 
 mod support;
 
@@ -355,8 +355,8 @@ fn a_flash_that_fails_later_does_not_bring_older_versions_back() {
     }
 }
 
-/// More lost pages than are recorded of a flash in use: it counts as failed. More than there is room for at all:
-/// the cache stops. In both cases nothing older is served.
+/// More lost pages than are recorded of a flash in use: it counts as failed. More than there is room for at
+/// all: the cache stops. In both cases nothing older is served.
 #[test]
 fn very_many_lost_pages_end_the_use_of_the_flash_before_one_is_forgotten() {
     for (dirty, stops) in [(4000, false), (5400, true)] {
@@ -397,6 +397,36 @@ fn very_many_lost_pages_end_the_use_of_the_flash_before_one_is_forgotten() {
             expect(&world.again(None).open().0);
         });
     }
+}
+
+/// The flash fails when the cache is closed, at any of its requests: the disk serves, and has everything that
+/// can be read. The close says what that came to, not what the flash has said.
+#[test]
+fn a_flash_that_fails_at_the_end_is_no_error_of_the_close() {
+    let mut failed = 0;
+    for at in 1.. {
+        let is_over = simulate(at, move || {
+            let world = World::new(options(PolicyKind::FaceGsc, 80), PAGES);
+            let tier = world.used();
+            write(&tier, 3, 3);
+            let (at, device) = (world.plan.operations() + at, Some("flash".to_owned()));
+            let injected = Injection { at, device, fault: Fault::WriteError, forever: true };
+            world.plan.inject(injected);
+            tier.close().unwrap();
+            let is_over = world.plan.struck() == 0;
+            drop(tier);
+            let (tier, _) = world.again(None).open();
+            for page in 0..DIRTY {
+                assert_eq!(version(&tier, page), Some(if page == 3 { 3 } else { 2 }), "page {page}");
+            }
+            is_over
+        });
+        if is_over {
+            break;
+        }
+        failed += 1;
+    }
+    assert!(failed > 3, "{failed}");
 }
 
 #[cfg(feature = "mutants")]

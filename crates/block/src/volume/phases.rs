@@ -46,9 +46,9 @@ impl Volume {
     /// Copies all dirty pages to disk, and begins an empty cache. Requests wait meanwhile.
     ///
     /// # Errors
-    /// [`TierError::Losing`]: some pages cannot be read from flash, and the loss is refused; all others are on
-    /// disk, and the cache goes on. If the dirty pages could not be copied for another reason, the cache is
-    /// closed and has to be opened again. If no new cache could be made, the disk alone serves: it has
+    /// [`TierError::Losing`]: some pages cannot be read from flash, and the loss is refused; all others are
+    /// on disk, and the cache goes on. If the dirty pages could not be copied for another reason, the cache
+    /// is closed and has to be opened again. If no new cache could be made, the disk alone serves: it has
     /// everything.
     pub fn drain(&self, loss: Loss) -> Result<(), TierError> {
         let mut held = self.cache.write();
@@ -127,8 +127,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`TierError::Config`] for options that are not possible, and [`TierError::Losing`] as of
-    /// [`Volume::drain`]: nothing has changed. Else the options are the old ones if a cache could be opened or
-    /// made with them again; if not, it is closed, and the volume has to be opened again.
+    /// [`Volume::drain`]: nothing has changed. Else the options are the old ones if a cache could be opened
+    /// or made with them again; if not, it is closed, and the volume has to be opened again.
     pub fn set_cache(&self, new: CacheOptions, loss: Loss) -> Result<(), TierError> {
         new.validate()?;
         if u64::from(new.page_bytes()) != self.page_bytes {

@@ -259,8 +259,8 @@ impl Volume {
         Ok(notice)
     }
 
-    /// Writes what `record` says, but for pages that were written past the flash `later`: the disk has them. A
-    /// part of a page that is lost cannot be written: the page stays lost, and is named.
+    /// Writes what `record` says, but for pages that were written past the flash `later`: the disk has them.
+    /// A part of a page that is lost cannot be written: the page stays lost, and is named.
     fn carry_out_again(
         &self,
         cache: &Cache,

@@ -75,8 +75,8 @@ pub enum Volume {
     },
     /// Copy every page that is newer than disk there, and begin with an empty cache
     ///
-    /// With a running server, requests wait meanwhile. If pages cannot be read from flash, all others are copied,
-    /// these are named, the cache goes on, and the exit status is 1.
+    /// With a running server, requests wait meanwhile. If pages cannot be read from flash, all others are
+    /// copied, these are named, the cache goes on, and the exit status is 1.
     Drain {
         #[command(flatten)]
         volume: VolumeArgs,
@@ -86,8 +86,9 @@ pub enum Volume {
     /// Copy every page that is newer than disk there, and release the disk from its flash
     ///
     /// Then the flash device may be taken away. A running server goes on from the disk alone; before it is
-    /// started again, set `cache = false` in CONFIG, or it begins with an empty cache. If pages cannot be read
-    /// from flash, all others are copied, these are named, nothing is released, and the exit status is 1.
+    /// started again, set `cache = false` in CONFIG, or it begins with an empty cache. If pages cannot be
+    /// read from flash, all others are copied, these are named, nothing is released, and the exit status is
+    /// 1.
     Detach {
         #[command(flatten)]
         volume: VolumeArgs,

@@ -114,8 +114,8 @@ pub enum Command {
     ///
     /// Refused, with exit status 2, and nothing written: a flash device without a cache, with another disk's
     /// cache, or one that this disk has been detached from or has been written without. Also refused: files
-    /// in use. If pages that only flash has are damaged, all others are copied, the sentence names the damaged
-    /// ones, the disk stays bound to the cache, and the exit status is 1.
+    /// in use. If pages that only flash has are damaged, all others are copied, the sentence names the
+    /// damaged ones, the disk stays bound to the cache, and the exit status is 1.
     #[command(
         after_help = "Examples:\n  entresol detach /dev/nvme0n1 /dev/sdb\n  entresol detach flash.img disk.img"
     )]

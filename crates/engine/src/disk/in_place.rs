@@ -2,9 +2,9 @@
 //! it. To the layers above it is a disk like any other: this device shows them the label's area, which is in
 //! the file, and then the disk.
 //!
-//! Syncs of the disk succeed or fail for all who ask: one that fails may have lost the writes of others. So does
-//! one that this device makes by itself, before it writes a sector of the fingerprint: whoever counts syncs to
-//! know what is kept asks for those, too ([`Device::await_own_syncs`]).
+//! Syncs of the disk succeed or fail for all who ask: one that fails may have lost the writes of others. So
+//! does one that this device makes by itself, before it writes a sector of the fingerprint: whoever counts
+//! syncs to know what is kept asks for those, too ([`Device::await_own_syncs`]).
 //!
 //! A label outside of the disk cannot stop others from writing to it. So the file also has a fingerprint of
 //! the disk, checksums of some of its sectors, which is compared at each open. Invariant: a sector is written

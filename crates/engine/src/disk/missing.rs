@@ -1,12 +1,13 @@
-//! Pages that the disk lacks: their newest versions are on a flash that has failed, or nowhere (docs/DESIGN.md,
-//! "Degraded" and "Lost pages").
+//! Pages that the disk lacks: their newest versions are on a flash that has failed, or nowhere
+//! (docs/DESIGN.md, "Degraded" and "Lost pages").
 //!
 //! While the flash is in use, the pages are *lost*: the only copy of each on flash could not be read when its
 //! slot was needed. Once the flash has failed, pages that can still be read from it are missing, too.
 //!
 //! Invariants:
 //!
-//! - A missing page is read from the failed flash, or not at all; never from disk. A newer version in the cache
+//! - A missing page is read from the failed flash, or not at all; never from disk. A newer version in the
+//!   cache
 //!   is served before anybody asks here.
 //! - A page is missing until the disk durably has it, in the flash's version or a newer one, *and* the record
 //!   in the label's area durably does not name it any more. No write to it is reported before.

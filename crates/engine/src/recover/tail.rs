@@ -35,8 +35,8 @@ fn flush_lost(group: u64) -> TierError {
 }
 
 impl Scan {
-    /// Looks at the groups from the superblock's durable position up to the rear. Everything below `flushed` was
-    /// durable, and power has not failed since.
+    /// Looks at the groups from the superblock's durable position up to the rear. Everything below `flushed`
+    /// was durable, and power has not failed since.
     pub(crate) fn of_tail(reader: &mut Reader<'_>, flushed: Position) -> Result<Scan, TierError> {
         let superblock = reader.superblock;
         let group_pages = reader.group_pages();

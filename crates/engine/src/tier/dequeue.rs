@@ -2,8 +2,8 @@
 //! to disk.
 //!
 //! Invariants: a dequeue is reported only when its destages are durable on disk. A damaged dirty page is
-//! recorded as lost, durably, before the dequeue is reported ([`super::lost`]); where that cannot be, it stops
-//! the tier. A damaged clean page is dropped and counted; the disk has it.
+//! recorded as lost, durably, before the dequeue is reported ([`super::lost`]); where that cannot be, it
+//! stops the tier. A damaged clean page is dropped and counted; the disk has it.
 
 use super::back::Back;
 use crate::error::flash_error;

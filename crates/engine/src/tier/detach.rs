@@ -10,9 +10,9 @@ use crate::disk::{LabelState, Labels, read_label, read_missing, write_label};
 use crate::error::{disk_error, flash_error};
 use crate::superblock::{read_newest, write_all_copies};
 use crate::to_disk::{Destages, READS_MAX, named, read_what_is_there};
-use crate::{TierError, TierOptions, examine, points};
+use crate::{TierError, TierOptions, events, examine, points};
 use arrayvec::ArrayVec;
-use entresol_core::{Generation, Lookup, PageId, Partition, SlotId};
+use entresol_core::{Generation, Lookup, PageId, Partition, SlotId, mutant};
 use entresol_device::Device;
 use entresol_format::label::Label;
 use entresol_format::missing::PageRange;
@@ -157,8 +157,8 @@ pub fn disown(label_device: &dyn Device) -> Result<(), TierError> {
     release(label_device, label)
 }
 
-/// The pages of the disk with this label that are lost while its flash is in use ([`TierError::Lost`]). A newer
-/// version of some may be in its cache.
+/// The pages of the disk with this label that are lost while its flash is in use ([`TierError::Lost`]). A
+/// newer version of some may be in its cache.
 ///
 /// # Errors
 /// [`TierError::Device`], or [`TierError::Refused`] for a record that cannot be read.
@@ -171,8 +171,8 @@ pub fn lost_on(label_device: &dyn Device) -> Result<Vec<PageRange>, TierError> {
     }
 }
 
-/// The owner of the disk with this label, which is bound to no cache that can be found, gives up the pages that
-/// are lost: the disk's versions count.
+/// The owner of the disk with this label, which is bound to no cache that can be found, gives up the pages
+/// that are lost: the disk's versions count.
 ///
 /// # Errors
 /// [`TierError::Device`], or [`TierError::Refused`] for a label that cannot be read.
@@ -221,6 +221,50 @@ pub fn renounce(flash: &dyn Device, label_device: &dyn Device) -> Result<bool, T
     }
     release(label_device, label)?;
     Ok(had_one)
+}
+
+impl FlashTier {
+    /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
+    /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
+    ///
+    /// # Errors
+    /// [`TierError::Losing`]: the newest versions of some pages cannot be read from flash. All others are on
+    /// disk, and the tier goes on. Else what failed; then the tier has ended.
+    pub fn detach(&self) -> Result<(), TierError> {
+        self.detach_with(false)
+    }
+
+    /// As [`FlashTier::detach`], with the loss of pages that cannot be read: the disk's versions of them
+    /// count from then on.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn detach_with_loss(&self) -> Result<(), TierError> {
+        self.detach_with(true)
+    }
+
+    fn detach_with(&self, accepts_loss: bool) -> Result<(), TierError> {
+        let mut prepared = self.back.prepare_to_detach();
+        if prepared.is_ok() {
+            match self.back.prepare_to_lose(accepts_loss) {
+                Err(losing @ TierError::Losing(_)) => return Err(losing),
+                done => prepared = done.and_then(|()| self.back.front.check_running()),
+            }
+        }
+        if !mutant!("detach-beside-older-destages") {
+            self.end();
+        }
+        // A task may have failed meanwhile.
+        let result = match (prepared, self.back.front.state.failure()) {
+            (Err(error), _) | (Ok(_), Some(error)) => Err(error),
+            (Ok(false), None) => self.back.release_degraded(),
+            (Ok(true), None) if self.back.front.state.notice().is_some() => Ok(()),
+            (Ok(true), None) => self.back.release_disk(accepts_loss),
+        };
+        self.end();
+        events::ended(self.back.superblocks.cache, "detached", &result);
+        result
+    }
 }
 
 impl Back {

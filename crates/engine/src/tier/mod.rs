@@ -161,49 +161,7 @@ impl FlashTier {
         Ok((Self::start(back), report))
     }
 
-    /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
-    /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
-    ///
-    /// # Errors
-    /// [`TierError::Losing`]: the newest versions of some pages cannot be read from flash. All others are on
-    /// disk, and the tier goes on. Else what failed; then the tier has ended.
-    pub fn detach(&self) -> Result<(), TierError> {
-        self.detach_with(false)
-    }
-
-    /// As [`FlashTier::detach`], with the loss of pages that cannot be read: the disk's versions of them count
-    /// from then on.
-    ///
-    /// # Errors
-    /// What failed.
-    pub fn detach_with_loss(&self) -> Result<(), TierError> {
-        self.detach_with(true)
-    }
-
-    fn detach_with(&self, accepts_loss: bool) -> Result<(), TierError> {
-        let mut prepared = self.back.prepare_to_detach();
-        if prepared.is_ok() {
-            match self.back.prepare_to_lose(accepts_loss) {
-                Err(losing @ TierError::Losing(_)) => return Err(losing),
-                done => prepared = done.and_then(|()| self.back.front.check_running()),
-            }
-        }
-        if !mutant!("detach-beside-older-destages") {
-            self.end();
-        }
-        // A task may have failed meanwhile.
-        let result = match (prepared, self.back.front.state.failure()) {
-            (Err(error), _) | (Ok(_), Some(error)) => Err(error),
-            (Ok(false), None) => self.back.release_degraded(),
-            (Ok(true), None) if self.back.front.state.notice().is_some() => Ok(()),
-            (Ok(true), None) => self.back.release_disk(accepts_loss),
-        };
-        self.end();
-        events::ended(self.back.superblocks.cache, "detached", &result);
-        result
-    }
-
-    fn end(&self) {
+    pub(super) fn end(&self) {
         self.back.stop();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         // One that has panicked has poisoned the tier.

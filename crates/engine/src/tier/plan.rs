@@ -110,8 +110,8 @@ pub(super) fn decide(
     })
 }
 
-/// Counters of what is opened are below this. They grow while it is used, and twice as large ones count as damage:
-/// a cache with a forged one would be refused when it is opened next.
+/// Counters of what is opened are below this. They grow while it is used, and twice as large ones count as
+/// damage: a cache with a forged one would be refused when it is opened next.
 const COUNTER_MAX: u64 = 1 << 61;
 
 fn check_counters(label: &Label, superblock: &Superblock) -> Result<(), TierError> {

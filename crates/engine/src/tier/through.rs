@@ -8,9 +8,9 @@
 //! - What flash has and the disk may lack is *unsure* (`Superblock::unsure_from`): positions from the oldest
 //!   write under way on, and all since the last checkpoint. An open copies these pages to disk before it
 //!   serves any. A checkpoint is made before they are a sixteenth of the slots.
-//! - Writes of one page are made one after the other, on flash and on disk. Writes of other pages, and dequeues,
-//!   never wait for one of them: its page may leave the flash before the disk has it. A reader that finds the
-//!   page absent then waits for the write ([`Back::look_up`]). Otherwise:
+//! - Writes of one page are made one after the other, on flash and on disk. Writes of other pages, and
+//!   dequeues, never wait for one of them: its page may leave the flash before the disk has it. A reader that
+//!   finds the page absent then waits for the write ([`Back::look_up`]). Otherwise:
 //!
 //!   1. a page enters the flash in version 2, and its write to disk begins, and takes long;
 //!   2. others read version 2 from flash;
