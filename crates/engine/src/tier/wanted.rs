@@ -60,10 +60,10 @@ impl Back {
             return self.destage_without_flash(wanted, 0);
         }
         // What is staged is in slots then.
-        self.drain()?;
+        let mut drained = self.drain()?;
         let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
-        let entered = || self.front.with(|partition| partition.occupancy().entered);
-        let (mut copied, mut drained) = (0, entered()?);
+        let entered = || self.front.with(|partition| Position(partition.occupancy().entered));
+        let mut copied = 0;
         for batch in self.dirty_of(wanted)?.chunks(BATCH) {
             let mut left: ArrayVec<PageId, BATCH> = batch.iter().copied().collect();
             while !left.is_empty() {
@@ -81,8 +81,8 @@ impl Back {
                     // Second chances of their dequeues may wait in a group that is not full: not if none has
                     // entered since.
                     if entered()? != drained {
-                        self.drain()?;
-                        drained = entered()?;
+                        // Those that enter meanwhile are after this.
+                        drained = self.drain()?;
                     } else {
                         self.front.background.notify_one();
                         self.front.await_progress(seen)?;
