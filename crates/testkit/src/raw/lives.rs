@@ -70,14 +70,23 @@ enum Failing {
     Rots,
 }
 
+const BLOCK_BYTES: u64 = 4096;
+
 /// Changes bits of what lies on flash in groups, which is durable.
 fn rot_if(failing: Option<Failing>, flash: &FaultyDevice, seed: u64) {
     if failing != Some(Failing::Rots) {
         return;
     }
     let mut rng = Rng::new(seed);
-    let bits = flash.geometry().capacity_bytes * 8;
-    (0..=rng.below(2)).for_each(|_| flash.flip_bit(bits / 4 + rng.below(bits / 4 * 3)));
+    let blocks = flash.geometry().capacity_bytes / BLOCK_BYTES;
+    for _ in 0..=rng.below(12) {
+        // Not what tells of groups: of that, damage in two places is refused.
+        let (block, mut found) = (rng.below(blocks), [0; BLOCK_BYTES as usize]);
+        let is_page = flash.read(block * BLOCK_BYTES, &mut found).is_ok() && !found.starts_with(b"ENTR");
+        if is_page && block > blocks / 4 {
+            flash.flip_bit((block * BLOCK_BYTES + rng.below(BLOCK_BYTES)) * 8 + rng.below(8));
+        }
+    }
 }
 
 impl Between {
