@@ -77,7 +77,7 @@ use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
 pub use ahead::FlashRead;
 use back::Back;
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
