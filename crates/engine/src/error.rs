@@ -6,8 +6,8 @@ use entresol_format::missing::PageRange;
 use entresol_shm::{Gone, SegmentError};
 use thiserror::Error;
 
-/// How the owner takes a cache off its disk, in refusals. An owner without this command has other words, which it
-/// puts in the place of these.
+/// How the owner takes a cache off its disk, in refusals. An owner without this command has other words,
+/// which it puts in the place of these.
 pub const HOW_TO_DETACH: &str =
     "`entresol detach FLASH DISK`; of a volume, `entresol volume detach` with its configuration";
 

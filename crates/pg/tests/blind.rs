@@ -1,5 +1,6 @@
-//! A process that cannot open the flash, neither by the worker's descriptor nor by its path, though the worker
-//! can: what is clean is read from its file, what is dirty is an error, and nothing is asked for again and again.
+//! A process that cannot open the flash, neither by the worker's descriptor nor by its path, though the
+//! worker can: what is clean is read from its file, what is dirty is an error, and nothing is asked for again
+//! and again.
 
 mod cluster;
 

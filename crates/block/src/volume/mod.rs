@@ -186,12 +186,6 @@ impl Volume {
         self.at_start.notices.extend_from_slice(notices);
     }
 
-    /// Whether the open has not found the journal that the label named: acknowledged writes that were not
-    /// flushed may be missing.
-    pub fn journal_missing(&self) -> bool {
-        self.at_start.journal_missing
-    }
-
     /// As [`Volume::open`]; the label goes on naming the journal from before.
     fn open_as_it_is(
         disk: Arc<dyn Device>,

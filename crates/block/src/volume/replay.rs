@@ -51,6 +51,12 @@ pub(super) fn in_tier(error: DeviceError) -> TierError {
 }
 
 impl Volume {
+    /// Whether the open has not found the journal that the label named: acknowledged writes that were not
+    /// flushed may be missing.
+    pub fn journal_missing(&self) -> bool {
+        self.at_start.journal_missing
+    }
+
     /// As [`Volume::open`], with the journal on `journal`, a device that outlives the program, but need not
     /// outlive a power failure: what it has from before the machine's last start does not count. What an
     /// earlier program has acknowledged is carried out first, durably.

@@ -18,8 +18,8 @@ use entresol_runtime::{Time, now, sleep};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// After a renewal there is none for so many times as long as it took, where that may be waited for: on a slow
-/// disk more requests share one.
+/// After a renewal there is none for so many times as long as it took, where that may be waited for: on a
+/// slow disk more requests share one.
 const PAUSE: u32 = 16;
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
