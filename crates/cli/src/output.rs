@@ -13,7 +13,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     print_to_reader(text).map(drop)
 }
 
-/// As [`print`]. False: nobody reads any more, and a command that does nothing but print may end.
+/// As [`print()`]. False: nobody reads any more, and a command that does nothing but print may end.
 pub fn print_to_reader(text: &str) -> Result<bool, Failure> {
     match say::print(text) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
