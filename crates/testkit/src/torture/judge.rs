@@ -301,7 +301,9 @@ pub(super) fn conclude(
 
 /// Whether the notice is also given after ordinary crashes.
 fn is_usual(notice: &str) -> bool {
-    notice.contains("were copied to disk first") || notice.starts_with("superblock copy")
+    notice.contains("were copied to disk first")
+        || notice.contains("were written there again")
+        || notice.starts_with("superblock copy")
 }
 
 /// Whether a check of these media finds a defect.
