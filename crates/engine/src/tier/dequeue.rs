@@ -82,7 +82,7 @@ impl Back {
             if !mutant!("destage-not-synced") {
                 self.notes.sync(&self.disk, self.upstream().as_deref())?;
             }
-            self.renew_label(true)?;
+            self.renew_label(false)?;
             self.tell_destaged(&destages);
         }
         Ok(())
