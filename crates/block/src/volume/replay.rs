@@ -25,8 +25,8 @@ pub(crate) fn journal_is_gone(same_boot: Option<bool>) -> String {
     let what = match same_boot {
         Some(true) => {
             "a server was killed, and the journal of its acknowledged writes is gone, though the machine was not started \
-             since: those that were not flushed may be missing; check what is on the volume (fsck, or the database's own \
-             check)"
+             since: those that were not flushed may be missing; check what is on the volume (fsck, or the check of the program \
+             that uses it)"
         }
         Some(false) => {
             "the machine was started anew while a server ran (a power failure, say), and the journal in memory is gone \
