@@ -19,8 +19,8 @@ struct DeadDevice {
 pub struct FlashPlace<'a> {
     /// Its path, as errors have it.
     pub path: &'a Path,
-    /// The back's own descriptor of it, in `/proc`: the same device, also when the path has become another
-    /// file's, or nobody's. Where it cannot be opened, the path is.
+    /// The back's own descriptor of it, in `/proc`. It is the same device even if the path is gone, or names
+    /// another file. If the descriptor cannot be opened, the path is used.
     pub of_back: Option<&'a Path>,
 }
 

@@ -1,10 +1,11 @@
 //! Where records of the write-ahead log end: as much of its structure as that takes
 //! (PostgreSQL's `access/xlogrecord.h`, `access/xlog_internal.h`, `xlogreader.c`).
 //!
-//! The log is pages of 8 KiB, each with a header. A record begins at a multiple of 8 with its length (4
-//! bytes), and goes on after the header of the next page. Header of a page: magic (2), flags (2), timeline
-//! (4), address (8), bytes of the record that goes on from the page before (4), padding (4); the first one
-//! of a segment has 16 bytes more.
+//! The log consists of pages of 8 KiB, each with a header. A record begins at a multiple of 8, with its
+//! length (4 bytes). A record that does not fit continues after the header of the next page.
+//!
+//! The header of a page: magic (2 bytes), flags (2), timeline (4), address (8), remaining bytes of the record
+//! that continues on this page (4), padding (4). The first header of a segment has 16 bytes more.
 
 use super::segments::Segments;
 use std::io;
@@ -16,14 +17,14 @@ const SHORT: u64 = 24;
 const LONG: u64 = 40;
 /// Bytes of a record's header.
 const RECORD: u32 = 24;
-/// Flag of a page: it begins with the rest of a record.
+/// Flag of a page: a record continues on it.
 const GOES_ON: u16 = 0x0001;
-/// Flag of a page: the record that went on here was cut off by a crash, and is void.
+/// Flag of a page: a crash cut off the record that should continue on it. That record is void.
 const CUT_OFF: u16 = 0x0008;
 /// The record that fills a segment up: resource manager 0, information 0x40.
 pub(super) const SWITCH: (u8, u8) = (0, 0x40);
 
-/// Where a record may begin at `lsn` and not before: a place directly after a page's header is the page.
+/// The end of the record before `lsn`: a place directly after the header of a page stands for the page.
 pub(super) fn boundary(lsn: u64, segment_bytes: u64) -> u64 {
     let page = lsn - lsn % PAGE;
     if lsn == page + header_bytes(page, segment_bytes) { page } else { lsn }
@@ -33,7 +34,7 @@ fn header_bytes(page: u64, segment_bytes: u64) -> u64 {
     if page.is_multiple_of(segment_bytes) { LONG } else { SHORT }
 }
 
-/// A page's flags, and how much of a record goes on there.
+/// A page's flags, and the remaining bytes of the record that continues on it.
 struct Header {
     flags: u16,
     rest: u32,
@@ -80,7 +81,7 @@ impl Pages<'_> {
         Ok(Some(Header { flags, rest: u32::from_le_bytes(bytes[16..20].try_into().expect("four bytes")) }))
     }
 
-    /// The bytes of a record's header from `from` to before `to`, which may go on after a page's header.
+    /// Bytes `from` to before `to` of a record's header, which may continue on the next page.
     fn in_record(&mut self, begins: u64, from: u64, to: u64) -> io::Result<Option<Vec<u8>>> {
         let mut found = Vec::with_capacity((to - from) as usize);
         for offset in from..to {

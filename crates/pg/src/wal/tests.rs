@@ -33,7 +33,7 @@ impl Log {
         SEGMENT + self.bytes.len() as u64
     }
 
-    /// The header of the page that begins here, with so much of a record that goes on.
+    /// Appends the header of a page on which `rest` bytes of a record continue.
     fn header(&mut self, flags: u16, rest: u32) {
         let page = self.end();
         let mut header = vec![0_u8; header_bytes(page) as usize];
