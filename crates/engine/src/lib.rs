@@ -62,6 +62,6 @@ pub use report::OpenReport;
 pub use shadow::Shadow;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
 pub use tier::{
-    DetachReport, FlashRead, FlashTier, cache_on, detach, disown, flash_has_failed, marks_on, renewals_on,
-    renounce,
+    DetachReport, FlashRead, FlashTier, cache_on, detach, disown, flash_has_failed, marks_on,
+    renewals_that_differ, renounce,
 };

@@ -13,13 +13,12 @@ use entresol_core::{Lsn, PageId, Placement};
 use entresol_device::{Device, FileDevice, FileOptions, open_device};
 use entresol_engine::{
     FlashTier, HOW_TO_DETACH, Layer, Mode, OpenReport, Session, Sharing, TierError, TierOptions, Upstream,
-    Uuid, cache_on, disk_binding, disown, marks_on, renewals_on, renounce,
+    Uuid, cache_on, disk_binding, disown, marks_on, renewals_that_differ, renounce,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::RefCell;
-use std::cmp::Ordering;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -283,18 +282,11 @@ fn what_is_older(
                    and restore a base backup, or recover without a target";
         return Ok(Some(why.to_owned()));
     }
-    if let Some([seen, found]) = renewals_on(flash, label)? {
-        let ends = match found.cmp(&seen) {
-            _ if found == seen + 1 => None,
-            Ordering::Equal => None,
-            Ordering::Less => Some(FILES_ARE_OLDER),
-            Ordering::Greater => Some(FLASH_IS_OLDER),
-        };
-        if let Some(ends) = ends {
-            return Ok(Some(format!(
-                "the flash has seen renewal {seen} of the cluster's label, which has {found}; {ends}"
-            )));
-        }
+    if let Some([seen, found]) = renewals_that_differ(flash, label)? {
+        let what = if found < seen { FILES_ARE_OLDER } else { FLASH_IS_OLDER };
+        return Ok(Some(format!(
+            "the flash has seen renewal {seen} of the cluster's label, which has {found}; {what}"
+        )));
     }
     Ok(marks_on(flash, label)?.and_then(|marks| check_redo(marks, cluster.redo).err()))
 }

@@ -5,7 +5,7 @@ use super::FlashTier;
 use super::back::Back;
 use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
-use crate::disk::binding::{begin_epoch, expect_label, foreign};
+use crate::disk::binding::{begin_epoch, expect_label, foreign, is_older_state};
 use crate::disk::{LabelState, read_label, write_label};
 use crate::error::{disk_error, flash_error};
 use crate::superblock::{read_newest, write_all_copies};
@@ -74,17 +74,19 @@ pub fn marks_on(flash: &dyn Device, label_device: &dyn Device) -> Result<Option<
     Ok(own.map(|(superblock, _)| superblock.marks).filter(|marks| *marks != [0; 2]))
 }
 
-/// How often the label of the disk was renewed, as the cache on `flash` has seen it last, and as the label
-/// says: the same, or one more, if both are of the same moment. `None`: the cache is another disk's, or of
-/// another epoch, which an open refuses, or there is none.
+/// How often the label of the disk was renewed, if the cache on `flash` or the disk is an older state of
+/// itself: as the cache has seen it last, and as the label says. The one with the lower number is older.
+/// `None`: they are of the same moment, or not of the same epoch, which an open refuses.
 ///
 /// # Errors
 /// [`TierError::Device`].
-pub fn renewals_on(flash: &dyn Device, label_device: &dyn Device) -> Result<Option<[u64; 2]>, TierError> {
+pub fn renewals_that_differ(
+    flash: &dyn Device,
+    label_device: &dyn Device,
+) -> Result<Option<[u64; 2]>, TierError> {
     let own = own_cache(flash, label_device)?;
-    let own =
-        own.filter(|(superblock, label)| superblock.cache == label.cache && superblock.epoch == label.epoch);
-    Ok(own.map(|(superblock, label)| [superblock.renewal, label.renewal]))
+    let differ = own.filter(|(superblock, label)| is_older_state(superblock, label));
+    Ok(differ.map(|(superblock, label)| [superblock.renewal, label.renewal]))
 }
 
 /// The cache on `flash` that is of the disk with this label, as it was opened last, and the marks of its

@@ -85,7 +85,7 @@ use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
 use std::sync::{Arc, Weak};
 
-pub use detach::{DetachReport, cache_on, detach, disown, marks_on, renewals_on, renounce};
+pub use detach::{DetachReport, cache_on, detach, disown, marks_on, renewals_that_differ, renounce};
 pub use open_failed::flash_has_failed;
 
 /// A flash tier between a buffer pool and a disk.
