@@ -180,12 +180,10 @@ pub(super) fn processed(load: Child) -> Result<u64> {
 
 /// The process whose title has `title`.
 pub(super) fn process(server: &Server<'_>, title: &str) -> Result<Option<String>> {
-    let text = std::fs::read_to_string(server.data().join("postmaster.pid"))?;
-    let postmaster = text.lines().next().unwrap_or_default().to_owned();
     if title == POSTMASTER {
-        return Ok(Some(postmaster));
+        return server.postmaster().map(Some);
     }
-    let children = output(Command::new("ps").args(["-o", "pid=,args=", "--ppid", &postmaster]))?;
+    let children = server.children("pid=,args=")?;
     let found = children.lines().find(|line| line.contains(title));
     Ok(found.and_then(|line| line.split_whitespace().next()).map(str::to_owned))
 }

@@ -189,16 +189,33 @@ impl<'a> Server<'a> {
         output(self.control().args(["-m", "immediate", "-t", "60", "-w", "stop"])).map(drop)
     }
 
+    /// The postmaster's process.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub(super) fn postmaster(&self) -> Result<String> {
+        let text = fs::read_to_string(self.data.join("postmaster.pid"))?;
+        Ok(text.lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// Its children now; of each what `ps` prints for `columns`, a line each.
+    ///
+    /// # Errors
+    ///
+    /// There is no postmaster.
+    pub(super) fn children(&self, columns: &str) -> Result<String> {
+        output(Command::new("ps").args(["-o", columns, "--ppid", &self.postmaster()?]))
+    }
+
     /// Kills the postmaster, and waits until its children have ended.
     ///
     /// # Errors
     ///
     /// There is none, or they do not end within a minute.
     pub fn kill(&self) -> Result<()> {
-        let text = fs::read_to_string(self.data.join("postmaster.pid"))?;
-        let postmaster = text.lines().next().unwrap_or_default();
-        let children = output(Command::new("ps").args(["-o", "pid=", "--ppid", postmaster]))?;
-        output(Command::new("kill").args(["-9", postmaster]))?;
+        let (postmaster, children) = (self.postmaster()?, self.children("pid=")?);
+        output(Command::new("kill").args(["-9", &postmaster]))?;
         let until = Instant::now() + Duration::from_secs(60);
         for child in children.split_whitespace() {
             while Path::new("/proc").join(child).exists() {

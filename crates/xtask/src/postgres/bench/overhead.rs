@@ -139,9 +139,7 @@ pub(super) fn once(server: &Server<'_>, options: &[&str], clients: u32, seconds:
 
 /// Processor time of the postmaster, of its children, and of those that have ended.
 fn cpu_us(server: &Server<'_>) -> Result<f64> {
-    let text = fs::read_to_string(server.data().join("postmaster.pid"))?;
-    let postmaster = text.lines().next().unwrap_or_default().to_owned();
-    let children = output(Command::new("ps").args(["-o", "pid=", "--ppid", &postmaster]))?;
+    let (postmaster, children) = (server.postmaster()?, server.children("pid=")?);
     let mut ticks = stat(&postmaster, 13..17)?;
     for child in children.split_whitespace() {
         // It may have ended: then the postmaster has its time.

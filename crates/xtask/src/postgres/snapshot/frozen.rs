@@ -2,7 +2,7 @@
 
 use crate::postgres::server::Server;
 use crate::programs::output;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::fs;
 use std::process::Command;
 use std::thread;
@@ -39,13 +39,10 @@ fn await_states(pids: &[String], is_it: impl Fn(Option<char>) -> bool) -> Result
 impl Frozen {
     /// Stops all processes of the server where they are: what they have written is in their files.
     pub(super) fn new(server: &Server<'_>) -> Result<Self> {
-        let text = fs::read_to_string(server.data().join("postmaster.pid"))?;
-        let postmaster = text.lines().next().context("postmaster.pid is empty")?.to_owned();
-        let mut pids = vec![postmaster.clone()];
+        let mut pids = vec![server.postmaster()?];
         signal("-STOP", &pids);
         await_states(&pids, |state| matches!(state, Some('T') | None))?;
-        let children = output(Command::new("ps").args(["-o", "pid=", "--ppid", &postmaster]))?;
-        pids.extend(children.split_whitespace().map(str::to_owned));
+        pids.extend(server.children("pid=")?.split_whitespace().map(str::to_owned));
         signal("-STOP", &pids[1..]);
         await_states(&pids, |state| matches!(state, Some('T' | 'Z') | None))?;
         Ok(Self(pids))

@@ -126,7 +126,7 @@ impl<'a> World<'a> {
     fn roll_back(&self, snapshot: &Snapshot, stays: bool) -> Result<()> {
         let aside = self.beside("present");
         if aside.exists() {
-            output(Command::new("rm").arg("-r").arg(&aside))?;
+            fs::remove_dir_all(&aside)?;
         }
         fs::rename(self.server.data(), &aside)?;
         copy(&snapshot.data, self.server.data())?;

@@ -4,11 +4,10 @@
 use super::load::Oracle;
 use super::{CONFIGURATION, Frozen, copy};
 use crate::postgres::server::Server;
+use crate::postgres::standby::caught_up;
 use crate::postgres::test::Bench;
-use crate::programs::output;
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::process::Command;
 
 pub(super) fn test(bench: &Bench) -> Result<()> {
     for mode in ["write-through", "write-back"] {
@@ -103,7 +102,7 @@ fn of_a_standby(bench: &Bench, mode: &str) -> Result<()> {
     load.end()?;
     caught_up(&primary, &standby)?;
     Frozen::new(&standby)?.kill()?;
-    output(Command::new("rm").arg("-r").arg(standby.data()))?;
+    fs::remove_dir_all(standby.data())?;
     copy(&beside("snapshot"), standby.data())?;
     fs::remove_file(standby.data().join("postmaster.pid"))?;
     let before = standby.said();
@@ -125,18 +124,5 @@ fn of_a_standby(bench: &Bench, mode: &str) -> Result<()> {
     standby.query("SELECT pg_promote()")?;
     oracle.check(&standby, &oracle.now())?;
     println!("snapshot: a standby, {mode}: right");
-    Ok(())
-}
-
-/// Waits until the standby has replayed all.
-fn caught_up(primary: &Server<'_>, standby: &Server<'_>) -> Result<()> {
-    let lsn = primary.query("SELECT pg_current_wal_flush_lsn()")?;
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while standby.query(&format!("SELECT pg_last_wal_replay_lsn() >= '{lsn}'")).ok().as_deref() != Some("t") {
-        if std::time::Instant::now() > until {
-            bail!("the standby does not catch up to {lsn}");
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
     Ok(())
 }
