@@ -129,8 +129,8 @@ pub struct SharedFront {
 }
 
 impl SharedFront {
-    /// Attaches the cache of `options` whose back has made the segment at `sharing`, and whose flash is the
-    /// file or block device `flash`. The flash is opened to be read only, without a lock.
+    /// Attaches the cache of `options` whose back has made the segment at `sharing`, and whose flash is at
+    /// `flash`, which is opened to be read only, without a lock.
     ///
     /// # Errors
     /// [`TierError::Refused`]: there is no such segment, it is of another version, size or cache, or has no

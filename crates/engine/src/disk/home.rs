@@ -103,6 +103,14 @@ pub trait Home: Send + Sync {
         None
     }
 
+    /// See [`Device::await_own_syncs`].
+    ///
+    /// # Errors
+    /// The device's.
+    fn await_own_syncs(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Time in which the disk had at least one request, if that is known.
     fn busy(&self) -> Option<Duration> {
         None
@@ -165,6 +173,10 @@ impl Home for WholeDisk {
 
     fn sync(&self) -> Result<(), DeviceError> {
         self.device.sync()
+    }
+
+    fn await_own_syncs(&self) -> Result<(), DeviceError> {
+        self.device.await_own_syncs()
     }
 
     fn busy(&self) -> Option<Duration> {

@@ -154,7 +154,7 @@ fn all_groups(reader: &mut Reader<'_>, front: Position) -> Result<Vec<ScannedGro
     let group_pages = reader.group_pages();
     let durable = reader.superblock.durable.0;
     let mut groups = reader.durable_groups(front.0 / group_pages, durable / group_pages)?;
-    let scan = Scan::of_tail(reader)?;
+    let scan = Scan::of_tail(reader, Position(0))?;
     groups.extend(scan.groups.into_iter().filter(|group| group.number * group_pages >= front.0));
     Ok(groups)
 }

@@ -46,7 +46,7 @@ use entresol_device::Device;
 use entresol_format::losses::Loss;
 use entresol_format::summary::{self, Entry};
 use entresol_format::superblock::Superblock;
-use entresol_format::{BLOCK_BYTES, Layout, LogPosition};
+use entresol_format::{BLOCK_BYTES, Layout, LogPosition, PageFormat};
 use entresol_objects::ObjectsConfig;
 use std::sync::Arc;
 
@@ -91,7 +91,12 @@ pub(crate) fn restore(
 ) -> Result<Restored, TierError> {
     let layout = options.layout();
     let mut reader = Reader::new(flash, superblock, layout);
-    let scan = Scan::of_tail(&mut reader)?;
+    let known = options.flushed.filter(|flushed| {
+        (flushed.cache, flushed.epoch) == (superblock.cache, superblock.epoch)
+            && !superblock.clean
+            && !mutant!("flushed-position-not-used")
+    });
+    let scan = Scan::of_tail(&mut reader, known.map_or(Position(0), |known| known.below))?;
     let mut region = Region::new(options, superblock.cache)?;
     let records = directory::fill(&mut reader, &scan, &mut region.partition())?;
     let (names, snapshot) = match objects_config(options, superblock.cache) {
@@ -107,6 +112,17 @@ pub(crate) fn restore(
     report.dirty = occupancy.dirty.into();
     report.warm = occupancy.valid > 0;
     report.torn = scan.torn;
+    if (scan.torn > 0 || scan.is_doubtful || !scan.torn_summaries.is_empty())
+        && known.is_none()
+        && options.page_format == PageFormat::Raw
+    {
+        report.notices.push(
+            "the newest writes to flash are not whole, and count as never made: they look like writes that a power failure cut off, \
+             none of which was flushed; if power has not failed, the flash device is damaged, and what was flushed in the last second \
+             before may be missing"
+                .to_owned(),
+        );
+    }
     reader.report(report);
     let log = scan.log;
     let mut repairs = std::mem::take(&mut reader.rebuilt);

@@ -55,6 +55,8 @@ pub(crate) struct ScannedGroup {
 pub(super) struct Raw {
     pub group: ScannedGroup,
     pub head: summary::Head,
+    /// The other copy is damaged: it may have been the newer one.
+    pub is_lone: bool,
 }
 
 /// What lies where a group's summary belongs.
@@ -83,6 +85,7 @@ impl Block {
             | (other @ (Block::Damaged | Block::Other), Block::Summary(mut raw)) => {
                 if matches!(other, Block::Damaged) {
                     points::SUMMARY_COPY_USED.reach();
+                    raw.is_lone = true;
                 }
                 raw.group.repair = true;
                 Block::Summary(raw)
@@ -275,7 +278,7 @@ impl<'a> Reader<'a> {
             nothing: false,
             told_by: copy,
         };
-        Some(Raw { group, head })
+        Some(Raw { group, head, is_lone: false })
     }
 
     /// Reads the pages of a group.
@@ -309,7 +312,7 @@ impl<'a> Reader<'a> {
     /// Takes out the entries of `raw` that were not written: whole parts, or page by page. Returns how many
     /// parts or pages these were. What was flushed before is not doubted.
     pub(super) fn verify(&mut self, raw: &mut Raw, by_group: bool) -> Result<u64, TierError> {
-        let Raw { group, head } = raw;
+        let Raw { group, head, .. } = raw;
         self.read_pages(group.number)?;
         let first = self.position(group.number).0;
         let is_whole = |at: usize, entry: &Entry| {

@@ -6,17 +6,18 @@ use super::back::Back;
 use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::{begin_epoch, expect_label, foreign, is_older_state};
-use crate::disk::{LabelState, read_label, write_label};
+use crate::disk::{LabelState, Labels, read_label, read_missing, write_label};
 use crate::error::{disk_error, flash_error};
 use crate::superblock::{read_newest, write_all_copies};
-use crate::to_disk::{Destages, READS_MAX, read_proved};
-use crate::{TierError, TierOptions, examine, points};
+use crate::to_disk::{Destages, READS_MAX, named, read_what_is_there};
+use crate::{TierError, TierOptions, events, examine, points};
 use arrayvec::ArrayVec;
-use entresol_core::{Generation, Lookup, PageId, Partition, SlotId};
+use entresol_core::{Generation, Lookup, PageId, Partition, SlotId, mutant};
 use entresol_device::Device;
-use entresol_format::Uuid;
 use entresol_format::label::Label;
+use entresol_format::missing::PageRange;
 use entresol_format::superblock::{COPIES, Superblock};
+use entresol_format::{PageFormat, Uuid};
 use std::sync::Arc;
 
 /// What detaching came to.
@@ -36,8 +37,25 @@ pub struct DetachReport {
 /// # Errors
 /// [`TierError::Refused`] if there is no cache on `flash`, or if the two do not belong together (another
 /// disk's cache; a disk that was written without it, or detached from it): then nothing was written.
-/// [`TierError::Damaged`] if a page that only flash has is damaged: then the disk stays bound to the cache.
+/// [`TierError::Losing`] if pages that only flash has are damaged: all others are on disk then, and the disk
+/// stays bound to the cache.
 pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachReport, TierError> {
+    detach_with(flash, disk, false)
+}
+
+/// As [`detach`], with the loss of pages that cannot be read.
+///
+/// # Errors
+/// As [`detach`], but for [`TierError::Losing`].
+pub fn detach_with_loss(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachReport, TierError> {
+    detach_with(flash, disk, true)
+}
+
+fn detach_with(
+    flash: Arc<dyn Device>,
+    disk: Arc<dyn Device>,
+    accepts_loss: bool,
+) -> Result<DetachReport, TierError> {
     // If the program was killed and the machine was not, what is read may not be durable yet.
     disk.sync().map_err(disk_error)?;
     flash.sync().map_err(flash_error)?;
@@ -49,7 +67,12 @@ pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachRep
         )));
     }
     let (tier, opened) = FlashTier::open(flash, disk, TierOptions::of(&superblock))?;
-    tier.detach()?;
+    tier.detach_with(accepts_loss).inspect_err(|error| {
+        if matches!(error, TierError::Losing(_)) {
+            // It goes on, and nobody uses it.
+            let _ = tier.close();
+        }
+    })?;
     let notices = opened.notices.into_iter().chain(tier.notice()).collect();
     Ok(DetachReport { cache: superblock.cache, pages_written: tier.metrics().disk_writes, notices })
 }
@@ -127,13 +150,42 @@ impl FlashTier {
 /// its cache.
 pub fn disown(label_device: &dyn Device) -> Result<(), TierError> {
     let Some(label) = own_label(label_device)? else { return Ok(()) };
-    if label.dirty_possible || label.failed_epoch != 0 {
+    if label.dirty_possible || label.failed_epoch != 0 || label.lost {
         return Err(TierError::Refused(format!(
             "disk {} needs the newer pages on its cache {}; attach that flash device",
             label.disk, label.cache
         )));
     }
     release(label_device, label)
+}
+
+/// The pages of the disk with this label that are lost while its flash is in use ([`TierError::Lost`]). A
+/// newer version of some may be in its cache.
+///
+/// # Errors
+/// [`TierError::Device`], or [`TierError::Refused`] for a record that cannot be read.
+pub fn lost_on(label_device: &dyn Device) -> Result<Vec<PageRange>, TierError> {
+    match read_label(label_device)? {
+        LabelState::Valid(Labels { newest, .. }) if newest.lost => {
+            Ok(read_missing(label_device, &newest)?.durable)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The owner of the disk with this label, which is bound to no cache that can be found, gives up the pages
+/// that are lost: the disk's versions count.
+///
+/// # Errors
+/// [`TierError::Device`], or [`TierError::Refused`] for a label that cannot be read.
+pub fn give_up_lost(label_device: &dyn Device) -> Result<(), TierError> {
+    match own_label(label_device)? {
+        Some(mut label) if label.lost => {
+            label.lost = false;
+            write_label(label_device, &mut label)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn own_label(label_device: &dyn Device) -> Result<Option<Label>, TierError> {
@@ -150,7 +202,7 @@ fn own_label(label_device: &dyn Device) -> Result<Option<Label>, TierError> {
 fn release(label_device: &dyn Device, mut label: Label) -> Result<(), TierError> {
     begin_epoch(&mut label);
     (label.cache, label.dirty_possible) = (Uuid::NIL, false);
-    (label.failed_epoch, label.failed_nonce) = (0, 0);
+    (label.failed_epoch, label.failed_nonce, label.lost) = (0, 0, false);
     write_label(label_device, &mut label)
 }
 
@@ -173,6 +225,50 @@ pub fn renounce(flash: &dyn Device, label_device: &dyn Device) -> Result<bool, T
     Ok(had_one)
 }
 
+impl FlashTier {
+    /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
+    /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
+    ///
+    /// # Errors
+    /// [`TierError::Losing`]: the newest versions of some pages cannot be read from flash. All others are on
+    /// disk, and the tier goes on. Else what failed; then the tier has ended.
+    pub fn detach(&self) -> Result<(), TierError> {
+        self.detach_with(false)
+    }
+
+    /// As [`FlashTier::detach`], with the loss of pages that cannot be read: the disk's versions of them
+    /// count from then on.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn detach_with_loss(&self) -> Result<(), TierError> {
+        self.detach_with(true)
+    }
+
+    fn detach_with(&self, accepts_loss: bool) -> Result<(), TierError> {
+        let mut prepared = self.back.prepare_to_detach();
+        if prepared.is_ok() {
+            match self.back.prepare_to_lose(accepts_loss) {
+                Err(losing @ TierError::Losing(_)) => return Err(losing),
+                done => prepared = done.and_then(|()| self.back.front.check_running()),
+            }
+        }
+        if !mutant!("detach-beside-older-destages") {
+            self.end();
+        }
+        // A task may have failed meanwhile.
+        let result = match (prepared, self.back.front.state.failure()) {
+            (Err(error), _) | (Ok(_), Some(error)) => Err(error),
+            (Ok(false), None) => self.back.release_degraded(),
+            (Ok(true), None) if self.back.front.state.notice().is_some() => Ok(()),
+            (Ok(true), None) => self.back.release_disk(accepts_loss),
+        };
+        self.end();
+        events::ended(self.back.superblocks.cache, "detached", &result);
+        result
+    }
+}
+
 impl Back {
     /// Brings everything that is in staging to flash. False if the disk alone serves.
     pub(crate) fn prepare_to_detach(&self) -> Result<bool, TierError> {
@@ -183,11 +279,11 @@ impl Back {
     /// Releases the disk. The tasks have ended: no dequeue brings an overtaken version to disk after the
     /// newest, and no page moves. Staging may hold what was getting its second chance, and what was pulled
     /// for it.
-    pub(crate) fn release_disk(&self) -> Result<(), TierError> {
+    pub(crate) fn release_disk(&self, accepts_loss: bool) -> Result<(), TierError> {
         if self.is_log() {
             self.drop_dead()?;
             self.destage_staged()?;
-            self.destage_slots()?;
+            self.destage_slots(accepts_loss)?;
         }
         self.disk.sync()?;
         if self.is_log() {
@@ -201,6 +297,10 @@ impl Back {
             }
         }
         self.unbind(Uuid::NIL)?;
+        if self.disk.has_lost() {
+            // Its owner accepts that.
+            self.disk.change_label(|label| label.lost = false)?;
+        }
         if self.is_log() {
             // Not before: a cache that is not needed may be given to another disk. If this write is lost, the
             // cache counts as needed, and only this disk takes it.
@@ -246,8 +346,19 @@ impl Back {
         Ok(())
     }
 
+    /// These pages are lost. Of a page that names itself no older version is left on disk, which a log above
+    /// would take for the newest one: it is damaged there, too.
+    fn leave_no_older(&self, lost: &[PageId]) -> Result<(), TierError> {
+        if self.front.options.page_format != PageFormat::Native || lost.is_empty() {
+            return Ok(());
+        }
+        let mut damaged = AlignedBuffer::new(self.front.page_bytes());
+        damaged.fill(0xee);
+        lost.iter().try_for_each(|page| self.disk.write(*page, &damaged))
+    }
+
     /// Copies the dirty pages on flash to disk, but for those with a newer version in staging.
-    fn destage_slots(&self) -> Result<(), TierError> {
+    fn destage_slots(&self, accepts_loss: bool) -> Result<(), TierError> {
         let mut dirty: Vec<(PageId, SlotId, Generation)> = self.collect(|partition, found| {
             let slots = partition.dirty_slots().map(|(_, page)| page);
             let newest = |page| match partition.peek(page) {
@@ -268,7 +379,13 @@ impl Back {
                 self.front.prove(data, pages[at].0, pages[at].1, pages[at].2, proofs[at])
             };
             points::DETACH_COPIED.reach();
-            self.destage(&mut read_proved(&*self.flash, self.flash_format(), &wanted, &mut buffer, prove)?)?;
+            let (mut read, faults) =
+                read_what_is_there(&*self.flash, self.flash_format(), &wanted, &mut buffer, prove)?;
+            if let Some(fault) = faults.first().filter(|_| !accepts_loss) {
+                return Err(fault.clone());
+            }
+            self.destage(&mut read)?;
+            self.leave_no_older(&named(&faults))?;
         }
         Ok(())
     }

@@ -106,6 +106,7 @@ pub(crate) fn format(
     let region = Region::new(&options, superblock.cache)?;
     let placed = Placed::new(&options, &superblock);
     let back = assemble(flash, home, options, superblock, region, placed);
+    back.disk.find_lost(&label, Some(back.front.clone()))?;
     back.make_objects_durable()?;
     Ok(back)
 }
@@ -193,6 +194,7 @@ pub(crate) fn open(
         None => open_blank(flash, home, options, labels.newest, &mut report)?,
         Some(superblock) => open_cache(flash, home, options, labels, superblock, &mut report)?,
     };
+    report.notices.extend(back.tell_of_lost()?);
     report.duration = now().since(started);
     Ok((back, report))
 }
@@ -236,7 +238,10 @@ fn open_cache(
     }
     let plan = decide(&label, &superblock, &options)?;
     check_size(&*flash, &options.layout())?;
-    let found = read(&plan, &*flash, &home, &superblock, &options, report);
+    let found = read(&plan, &*flash, &home, (&superblock, &label), &options, report);
+    // It may say since that pages are lost, or not any more.
+    let labels = if plan.destages { expect_label(home.label(), options.page_bytes)? } else { labels };
+    let label = labels.newest;
     let dirty = found.as_ref().map(|_| report.dirty).map_err(TierError::clone);
     if let Outcome::Emptied(notice) = plan.conclude(&superblock, dirty)? {
         report.forget_directory();
@@ -246,6 +251,7 @@ fn open_cache(
     let (mut next, placed, region) = resume(found?, &*flash, &superblock, &label, &options, home.log())?;
     begin(&*flash, home.label(), &options, &superblock, &mut next, labels)?;
     let back = assemble(flash, home, options, next, region, placed);
+    back.disk.find_lost(&label, Some(back.front.clone()))?;
     // Before a page gets a position.
     back.make_objects_durable()?;
     Ok(back)
@@ -263,7 +269,7 @@ fn read(
     plan: &OpenPlan,
     flash: &dyn Device,
     home: &Arc<dyn Home>,
-    superblock: &Superblock,
+    (superblock, label): (&Superblock, &Label),
     options: &TierOptions,
     report: &mut OpenReport,
 ) -> Result<Found, TierError> {
@@ -282,12 +288,11 @@ fn read(
             }
             if plan.destages && report.dirty > 0 {
                 points::UNSURE_DESTAGED.reach();
-                restored.destage_all(flash, home, superblock, options)?;
+                let copied = restored.destage_all(flash, home, (superblock, label), options)?;
                 report.notices.push(match superblock.mode {
-                    Mode::WriteBack => format!("{} dirty pages were copied to disk first", report.dirty),
+                    Mode::WriteBack => format!("{copied} dirty pages were copied to disk first"),
                     _ => format!(
-                        "{} pages whose writes to disk may not have been durable were written there again",
-                        report.dirty
+                        "{copied} pages whose writes to disk may not have been durable were written there again"
                     ),
                 });
                 report.dirty = 0;

@@ -147,6 +147,7 @@ catalogue! {
         "journal-released-beyond-flush": "a flush releases records of writes that came while it was under way",
         "write-not-recorded": "writes are acknowledged without a record in the journal",
         "trim-drops-dirty-pages": "a trim forgets pages that are newer than disk",
+        "trim-uncovers-lost-pages": "a trim of a lost page lets the disk's older bytes be read",
         "trim-before-disk-is-durable": "a trim forgets a page on flash while its write to disk is not durable",
     }
     "store": {
@@ -231,8 +232,10 @@ pub const IN_THE_FRONTS: &[&str] = &[
 
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
 /// mutants --test shared_lsns --test kept_out --test forget_for --test objects --test second_chances --test
-/// copies_that_differ --test causes --test damage_shared --test owners_log`.
+/// copies_that_differ --test causes --test damage_shared --test owners_log
+/// --test lost --test held --test in_place --test flushed`.
 pub const IN_THE_ENGINE: &[&str] = &[
+    "absent-page-read-beside-its-write",
     "bypass-before-the-cut-is-durable",
     "cause-begins-before-its-record",
     "clean-page-before-its-disk-write",
@@ -243,13 +246,17 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "destaged-page-written-again",
     "durable-told-though-forgotten",
     "flush-leaves-forgotten-pages",
+    "flushed-position-not-used",
     "full-records-left",
     "label-not-renewed",
     "left-is-not-told",
+    "loss-accepted-unasked",
+    "lost-page-not-recorded",
     "lsn-of-a-clean-page",
     "lsn-of-an-older-round",
     "object-log-goes-on-after-a-failure",
     "objects-in-one-copy",
+    "own-sync-not-counted",
     "record-left-in-one-copy",
     "records-written-in-vain",
     "removal-without-log-position",
@@ -257,7 +264,12 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "second-summary-not-synced",
     "settled-is-not-told",
     "summaries-left-different",
+    "turns-shared-by-pages",
 ];
+
+/// Mutants that directed tests of the block door notice: `cargo test --release -p entresol-block --features
+/// mutants --test journals`.
+pub const IN_THE_BLOCK_DOOR: &[&str] = &["journal-of-a-copy-carried-out", "missing-journal-not-told"];
 
 /// Mutants that the hunt does not notice within its limit: holes, each to be closed.
 pub const OPEN: &[&str] = &[];
@@ -291,13 +303,14 @@ mod tests {
     fn the_catalogue_and_the_sources_name_the_same_mutants() {
         assert!(ALL.len() >= 30);
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for place in ["core", "format", "engine", "store"] {
+        for place in ["core", "format", "engine", "store", "block"] {
             let mut sources = BTreeSet::new();
             collect(&crates.join(place).join("src"), &mut sources);
             let listed = ALL.iter().filter(|mutant| mutant.place == place).map(|mutant| mutant.name);
             let listed = listed.chain(IN_THE_CORE.iter().copied().filter(|_| place == "core"));
             let shared = IN_THE_FRONTS.iter().chain(IN_THE_ENGINE).copied();
             let listed = listed.chain(shared.filter(|_| place == "engine"));
+            let listed = listed.chain(IN_THE_BLOCK_DOOR.iter().copied().filter(|_| place == "block"));
             assert_eq!(sources, listed.map(str::to_owned).collect(), "in crate {place}");
         }
     }
