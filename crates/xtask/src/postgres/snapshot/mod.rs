@@ -18,12 +18,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+// Without old segments PostgreSQL itself refuses files that are older than its log by a checkpoint.
 const CONFIGURATION: &str = "
 shared_preload_libraries = 'entresol'
 shared_buffers = 1MB
 max_connections = 20
 checkpoint_timeout = 1h
 max_wal_size = 512MB
+wal_keep_size = 1GB
 entresol.flash = 'FOLDER/flash'
 entresol.size = 24MB
 entresol.objects = 2048

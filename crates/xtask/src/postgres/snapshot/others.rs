@@ -18,9 +18,7 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
 }
 
 fn configuration(mode: &str) -> String {
-    format!(
-        "{CONFIGURATION}entresol.mode = '{mode}'\nwal_level = replica\nwal_keep_size = 1GB\nmax_wal_senders = 4\n"
-    )
+    format!("{CONFIGURATION}entresol.mode = '{mode}'\nwal_level = replica\nmax_wal_senders = 4\n")
 }
 
 /// A cluster is put back to a copy that was made while it was stopped, and told to recover to a moment
