@@ -1,6 +1,7 @@
-//! Second chances: pages of a dequeue that return to the rear of the ring (log placement).
+//! Pages of a dequeue that return to the rear of the ring (log placement): second chances, and pages that are
+//! held.
 
-use crate::Lsn;
+use crate::{Lsn, PageId};
 use crate::job::{Admission, DequeuePage, Ticket};
 use crate::partition::{Partition, Place};
 
@@ -35,6 +36,25 @@ impl Partition<'_> {
     pub fn restaged(&mut self, ticket: Ticket) {
         if let Place::Ring(ring) = &mut self.place {
             ring.restaged(ticket);
+        }
+    }
+
+    /// Log placement: until [`Partition::let_go`], the newest version of `page` does not leave the flash,
+    /// whatever the policy says: a dequeue gives it a second chance. To be said before the version enters.
+    /// False: too many pages are held, at most [`crate::HOLDS_MAX`] and a quarter of the slots. A page may be
+    /// held several times.
+    #[must_use]
+    pub fn hold(&mut self, page: PageId) -> bool {
+        match &mut self.place {
+            Place::Ring(ring) => ring.hold(page),
+            Place::Slots(_) => false,
+        }
+    }
+
+    /// Ends one [`Partition::hold`] of `page`.
+    pub fn let_go(&mut self, page: PageId) {
+        if let Place::Ring(ring) = &mut self.place {
+            ring.let_go(page);
         }
     }
 }

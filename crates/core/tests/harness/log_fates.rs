@@ -28,6 +28,7 @@ impl LogModel {
             let overtaken = self.newest(version.page) != Some(position);
             match (valid && !overtaken, stays(version), version.dirty) {
                 (false, ..) => Fate::Drop,
+                (true, ..) if self.held.contains(&version.page) => Fate::SecondChance,
                 (true, true, _) => Fate::SecondChance,
                 (true, false, true) => Fate::Destage,
                 (true, false, false) => Fate::Drop,
@@ -37,12 +38,14 @@ impl LogModel {
         let leave = if self.config.policy == PolicyKind::Reuse { (self.group() / 8).max(1) } else { 1 };
         let most = if room < self.group() * (1 + self.spare()) { 0 } else { self.group() - leave };
         while fates.iter().filter(|f| **f == Fate::SecondChance).count() as u64 > most {
-            let staying = (0..fates.len()).filter(|at| fates[*at] == Fate::SecondChance);
             let version = |at: usize| &self.versions[&(first + at as u64)];
+            let staying = (0..fates.len()).filter(|at| fates[*at] == Fate::SecondChance);
+            let staying = staying.filter(|at| !self.held.contains(&version(*at).page));
             let is_ours = self.config.policy == PolicyKind::Reuse;
             let worth = |at: usize| self.evidence.weight(version(at).note, version(at).dirty);
             let least = staying.min_by_key(|at| (if is_ours { worth(*at) } else { 0 }, *at));
-            let least = least.expect("one stays");
+            // The others are held.
+            let Some(least) = least else { break };
             fates[least] = if version(least).dirty { Fate::Destage } else { Fate::Drop };
         }
         fates
@@ -62,7 +65,11 @@ impl LogModel {
         if self.leaves_first() && fates.contains(&Fate::SecondChance) {
             self.leaving.insert(self.scan);
         }
-        assert!(fates.iter().any(|f| *f != Fate::SecondChance), "a dequeue makes room");
+        let makes_room = fates.iter().any(|f| *f != Fate::SecondChance);
+        assert!(makes_room || self.held.len() as u64 >= self.group(), "a dequeue makes room");
+        let staying = fates.iter().any(|f| *f == Fate::SecondChance);
+        let room = self.released + self.config.slots as u64 - self.rear;
+        assert!(!staying || room >= self.group(), "second chances find a group");
         for (at, (page, fate)) in pages.iter().zip(fates).enumerate() {
             let position = self.scan + at as u64;
             let generation = Generation::Exact(Position(position));

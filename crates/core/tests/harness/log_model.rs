@@ -59,6 +59,8 @@ pub struct LogModel {
     pub(super) staying: Option<u64>,
     /// Positions of the pages that are being copied to disk out of turn.
     pub(super) cleaning: BTreeSet<u64>,
+    /// Pages that do not leave; one may be held several times.
+    pub(super) held: Vec<PageId>,
 }
 
 impl LogModel {
@@ -82,6 +84,7 @@ impl LogModel {
             left: BTreeSet::new(),
             staying: None,
             cleaning: BTreeSet::new(),
+            held: Vec::new(),
         }
     }
 
@@ -431,6 +434,16 @@ impl Model for LogModel {
 
     fn cleaned(&mut self, page: &CleanPage) {
         self.clean_ends(page);
+    }
+
+    fn hold(&mut self, page: PageId, got: bool) {
+        assert_eq!(got, self.held.len() < self.config.slots as usize / 4);
+        self.held.extend(got.then_some(page));
+    }
+
+    fn let_go(&mut self, page: PageId) {
+        let at = self.held.iter().position(|held| *held == page);
+        self.held.swap_remove(at.expect("it is held"));
     }
 
     fn swept(&mut self, _from: SlotId, _got: &Option<Result<CleanPage, SlotId>>) {

@@ -9,13 +9,13 @@
 //!   write under way on, and all since the last checkpoint. An open copies these pages to disk before it
 //!   serves any. A checkpoint is made before they are a sixteenth of the slots.
 //! - Writes of one page are made one after the other, on flash and on disk. Writes of other pages, and
-//!   dequeues, never wait for one of them: its page may leave the flash before the disk has it. A reader that
-//!   finds the page absent then waits for the write ([`Back::look_up`]). Otherwise:
-//!
-//!   1. a page enters the flash in version 2, and its write to disk begins, and takes long;
-//!   2. others read version 2 from flash;
-//!   3. the ring goes round, and the page, which is clean, leaves it;
-//!   4. others would read version 1 from disk.
+//!   dequeues, never wait for one of them.
+//! - While a page is written to disk, the flash keeps its new version ([`Partition::hold`]), though the ring
+//!   goes round meanwhile. So a power failure that tears the write leaves one whole version. If too many
+//!   pages are held, others go past the flash.
+//! - A version that was read is never followed by an older one: a reader that finds a page neither staged nor
+//!   on flash waits for its write ([`Back::look_up`]). It may have been forgotten, or damaged, since it was
+//!   read.
 
 use super::back::Back;
 use super::runs::RUN_PAGES_MAX;
@@ -24,7 +24,7 @@ use crate::api::{Evicted, Victim};
 use crate::front::{Found, Front, Offered};
 use crate::signal::Signal;
 use arrayvec::ArrayVec;
-use entresol_core::{Lsn, PageId, Position, mutant};
+use entresol_core::{Lsn, PageId, Partition, Position, mutant};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_shm::Gone;
 use std::collections::HashMap;
@@ -135,21 +135,43 @@ impl Drop for UnderWay<'_> {
 }
 
 /// Pages on their way to disk, until dropped: no read of one of them enters the flash.
-struct Writing<'a>(&'a Front, &'a [(PageId, &'a [u8])]);
+struct Writing<'a> {
+    front: &'a Front,
+    announced: &'a [(PageId, &'a [u8])],
+    /// All of them, or none.
+    held: &'a [(PageId, &'a [u8])],
+}
 
 impl<'a> Writing<'a> {
-    fn begin(front: &'a Front, pages: &'a [(PageId, &'a [u8])]) -> Result<Self, Gone> {
+    /// `holds`: their new versions are not to leave the flash meanwhile.
+    fn begin(front: &'a Front, pages: &'a [(PageId, &'a [u8])], holds: bool) -> Result<Self, Gone> {
         let announced = if mutant!("write-through-not-announced") { &[] } else { pages };
-        front.with(|_| announced.iter().for_each(|(page, _)| front.order.write_begins(*page)))?;
-        Ok(Self(front, announced))
+        let held = front.with(|partition| {
+            announced.iter().for_each(|(page, _)| front.order.write_begins(*page));
+            if holds { hold(partition, pages) } else { &[] }
+        })?;
+        Ok(Self { front, announced, held })
     }
+}
+
+/// Holds all of these pages. None: too many are held.
+fn hold<'a>(partition: &mut Partition<'_>, pages: &'a [(PageId, &'a [u8])]) -> &'a [(PageId, &'a [u8])] {
+    let held = pages.iter().take_while(|(page, _)| partition.hold(*page)).count();
+    if held == pages.len() {
+        return pages;
+    }
+    pages[..held].iter().for_each(|(page, _)| partition.let_go(*page));
+    &[]
 }
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        let Self(front, pages) = self;
+        let Self { front, announced, held } = self;
         // Where the memory is given up, so is the order.
-        let _ = front.step(|_| pages.iter().for_each(|(page, _)| front.order.write_ends(*page)));
+        let _ = front.step(|partition| {
+            announced.iter().for_each(|(page, _)| front.order.write_ends(*page));
+            held.iter().for_each(|(page, _)| partition.let_go(*page));
+        });
     }
 }
 
@@ -191,7 +213,8 @@ impl Back {
         let from = self.front.with(|partition| partition.window().1)?;
         through.under_way.lock().push(from);
         let _under_way = UnderWay(through, from);
-        let _writing = Writing::begin(&self.front, pages)?;
+        let writing = Writing::begin(&self.front, pages, !around)?;
+        let around = writing.held.is_empty();
         if mutant!("disk-before-flash") {
             pages.iter().try_for_each(|(page, data)| self.write_to_disk(*page, data))?;
         }
@@ -260,7 +283,7 @@ impl Back {
             unreachable!("the caller has pages, and no log stands above")
         };
         let _turn = through.turn(run, false);
-        let _writing = Writing::begin(&self.front, run)?;
+        let _writing = Writing::begin(&self.front, run, false)?;
         self.forget_durably(*first, *last)?;
         let written = self.disk.write_run(*first, data);
         self.wrote_to_disk(run.len());
@@ -272,7 +295,7 @@ impl Back {
 
     /// Slot placement, whose directory a crash leaves empty.
     fn write_through_slots(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
-        let writing = Writing::begin(&self.front, pages)?;
+        let writing = Writing::begin(&self.front, pages, false)?;
         for (page, _) in pages {
             self.front.forget_range((*page, *page))?;
         }

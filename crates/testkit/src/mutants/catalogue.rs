@@ -200,6 +200,7 @@ pub const IN_THE_CORE: &[&str] = &[
     "forget-ignores-cleanings",
     "forget-leaves-older-staged-copy",
     "ghost-taken-for-a-page",
+    "held-page-leaves",
     "group-not-held-back",
     "overtaken-page-cleaned",
     "record-before-its-copies",

@@ -110,7 +110,12 @@ impl Life<'_> {
         let page_bytes = self.cache.page_bytes();
         let [flash, disk, label_file] = [&self.flash, &self.disk, &self.label_file]
             .map(|device| Watched { observer: observer.clone(), ..at_pace(device, LATENCY_MAX) });
-        let [flash, disk, label_file] = [flash, disk, label_file].map(Arc::new);
+        // Others go on beside a write of the disk that takes very long.
+        let held_max = match self.cache.mode {
+            Mode::WriteThrough => LATENCY_MAX * HELD_FACTOR,
+            _ => Duration::ZERO,
+        };
+        let [flash, disk, label_file] = [flash, Watched { held_max, ..disk }, label_file].map(Arc::new);
         if self.cache.door.is_some() {
             return self.open_door(is_new, flash, disk, label_file);
         }

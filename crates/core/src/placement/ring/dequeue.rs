@@ -50,7 +50,7 @@ impl Ring<'_> {
             return None;
         }
         let group = self.group();
-        let second_chances = !spares_writes && self.gives_second_chances(contents);
+        let second_chances = self.second_chances && !spares_writes && self.has_room_for_chances(contents);
         let dequeue = (self.head.next_dequeue % DEQUEUES as u64) as u32;
         let first = self.head.scan;
         self.head.dequeues[dequeue as usize] = Dequeue { first, pending: 0, state: 0 };
@@ -60,7 +60,7 @@ impl Ring<'_> {
         for position in self.head.scan..self.head.scan + group {
             pages.push(self.decide(contents, position, dequeue));
         }
-        limit_second_chances(contents, pages, second_chances);
+        self.limit_second_chances(contents, pages, second_chances);
         for (page, position) in pages.iter().zip(self.head.scan..) {
             contents.decisions.note(position << 2 | page.fate as u64);
         }
@@ -82,8 +82,8 @@ impl Ring<'_> {
     }
 
     /// Without a free group (after a restart with a full ring), the first dequeue gives no second chances.
-    fn gives_second_chances(&self, contents: &Contents<'_>) -> bool {
-        self.second_chances && self.free_groups(contents) > self.head.staying as u64 + self.spare_groups
+    fn has_room_for_chances(&self, contents: &Contents<'_>) -> bool {
+        self.free_groups(contents) > self.head.staying as u64 + self.spare_groups
     }
 
     /// Whether released groups are scarce, and another dequeue can begin.
@@ -91,11 +91,12 @@ impl Ring<'_> {
         let group = self.group();
         let in_flight = (self.head.scan - self.head.released) / group;
         let dequeues = self.head.next_dequeue - self.head.first_dequeue;
-        let waits_for_another = self.second_chances && !self.gives_second_chances(contents) && in_flight > 0;
+        let lacks_room = self.may_restage() && !self.has_room_for_chances(contents);
+        let waits = lacks_room && (in_flight > 0 || self.has_held_pages(contents, self.head.scan));
         self.free_groups(contents) + in_flight < groups_ahead(self.slots, self.group_pages, self.spare_groups)
-            && !waits_for_another
             && dequeues < DEQUEUES as u64
             && self.head.scan + group <= contents.staging.window.front
+            && !waits
     }
 
     fn decide(&mut self, contents: &mut Contents<'_>, position: u64, dequeue: u32) -> DequeuePage {
@@ -107,6 +108,8 @@ impl Ring<'_> {
         }
         let fate = if superseded || self.adopt_newer(contents, entry.page(), dequeue) {
             Fate::Drop
+        } else if self.is_held(entry.page()) {
+            Fate::SecondChance
         } else {
             ask!(&contents.policy, P, memory => P::fate(&contents.pages, memory, slot))
         };
@@ -284,28 +287,31 @@ impl Ring<'_> {
         }
         self.close_if_asked(contents);
     }
-}
 
-/// Takes second chances away where they are not allowed, or where the policy allows fewer. The pages of least
-/// worth lose theirs, and among equals those nearest to the front.
-fn limit_second_chances(contents: &Contents<'_>, pages: &mut [DequeuePage], allowed: bool) {
-    let group_pages = pages.len() as u32;
-    let most = ask!(&contents.policy, P, _memory => P::chances_max(group_pages));
-    let most = if allowed { most as usize } else { 0 };
-    let has_chance = |page: &DequeuePage| page.fate == Fate::SecondChance;
-    let chances = pages.iter().filter(|page| has_chance(page)).count();
-    if chances <= most {
-        return;
-    }
-    let mut by_worth: ArrayVec<(u32, usize), GROUP_PAGES_MAX> = ArrayVec::new();
-    ask!(&contents.policy, P, memory => {
-        let candidates = pages.iter().enumerate().filter(|(_, page)| has_chance(page));
-        by_worth.extend(candidates.map(|(at, page)| (P::worth(&contents.pages, memory, page.slot.0), at)));
-    });
-    by_worth.sort_unstable();
-    for (_, at) in &by_worth[..chances - most] {
-        let page = &mut pages[*at];
-        let destaged = page.dirty && !crate::mutant!("front-page-dropped-dirty");
-        page.fate = if destaged { Fate::Destage } else { Fate::Drop };
+    /// Takes second chances away where they are not allowed, or where the policy allows fewer. The pages of
+    /// least worth lose theirs, and among equals those nearest to the front. Pages that are held keep theirs.
+    fn limit_second_chances(&self, contents: &Contents<'_>, pages: &mut [DequeuePage], allowed: bool) {
+        let group_pages = pages.len() as u32;
+        let most = ask!(&contents.policy, P, _memory => P::chances_max(group_pages));
+        let most = if allowed { most as usize } else { 0 };
+        let has_chance = |page: &&DequeuePage| page.fate == Fate::SecondChance;
+        let chances = pages.iter().filter(has_chance).count();
+        if chances <= most {
+            return;
+        }
+        let mut by_worth: ArrayVec<(u32, usize), GROUP_PAGES_MAX> = ArrayVec::new();
+        ask!(&contents.policy, P, memory => {
+            let may_leave = |page: &DequeuePage| {
+                has_chance(&page) && !page.page.is_some_and(|page| self.is_held(page))
+            };
+            let candidates = pages.iter().enumerate().filter(|(_, page)| may_leave(page));
+            by_worth.extend(candidates.map(|(at, page)| (P::worth(&contents.pages, memory, page.slot.0), at)));
+        });
+        by_worth.sort_unstable();
+        for (_, at) in by_worth.iter().take(chances - most) {
+            let page = &mut pages[*at];
+            let destaged = page.dirty && !crate::mutant!("front-page-dropped-dirty");
+            page.fate = if destaged { Fate::Destage } else { Fate::Drop };
+        }
     }
 }

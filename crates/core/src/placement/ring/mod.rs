@@ -36,11 +36,13 @@ mod bypass;
 mod clean;
 mod dequeue;
 mod forget;
+mod hold;
 mod write;
 
 pub use clean::CLEANINGS_MAX;
 pub(crate) use dequeue::{groups_ahead, spare_groups};
 pub(crate) use forget::FORGOTTEN_MAX;
+pub use hold::HOLDS_MAX;
 
 use crate::contents::Contents;
 use crate::job::Forgotten;
@@ -177,6 +179,9 @@ pub(crate) struct RingHead {
     /// Positions of the pages that are being copied to disk out of turn: the first `cleaning` of these.
     pub cleanings: [u64; CLEANINGS_MAX],
     pub cleaning: u64,
+    /// The pages that are held: the first `holds` of these.
+    pub held: [u64; HOLDS_MAX],
+    pub holds: u64,
 }
 
 impl RingHead {
@@ -236,6 +241,12 @@ impl<'r> Ring<'r> {
 
     fn group(&self) -> u64 {
         self.group_pages as u64
+    }
+
+    /// Whether pages of a dequeue may need positions: by the policy, or since they are, or were, held.
+    #[inline]
+    fn may_restage(&self) -> bool {
+        self.second_chances || self.head.holds > 0 || self.head.staying > 0 || self.head.waiting > 0
     }
 
     /// The slot of a position in the ring's window: position mod slots.
@@ -308,7 +319,7 @@ impl<'r> Ring<'r> {
     #[inline]
     pub(crate) fn takes_one(&self, staging: &Staging<'_>) -> bool {
         let staying = u64::from(self.head.staying);
-        let left = match (self.second_chances, staging.group_is_open()) {
+        let left = match (self.may_restage(), staging.group_is_open()) {
             (false, true) => 0,
             (false, false) => 1,
             (true, joins) if self.head.waiting > 0 => self.left_while_some_wait(joins),
