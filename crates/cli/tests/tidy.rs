@@ -44,7 +44,6 @@ const STEPS: &[&str] = &[
     "damaged-directory-left",
     "definition-after-its-pages",
     "destage-not-synced",
-    "detach-beside-older-destages",
     "disk-before-flash",
     "disk-not-synced-by-open",
     "durable-position-runs-ahead",

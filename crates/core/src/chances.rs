@@ -1,9 +1,9 @@
 //! Pages of a dequeue that return to the rear of the ring (log placement): second chances, and pages that are
 //! held.
 
-use crate::{Lsn, PageId};
 use crate::job::{Admission, DequeuePage, Ticket};
 use crate::partition::{Partition, Place};
+use crate::{Lsn, PageId};
 
 impl Partition<'_> {
     /// Whether pages of a dequeue that leave are to be durable on disk before its second chances are

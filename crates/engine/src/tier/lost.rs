@@ -72,16 +72,17 @@ impl Back {
     ///
     /// # Errors
     /// [`TierError::Losing`], unless the owner `accepts` it.
-    pub(super) fn prepare_to_lose(&self, accepts: bool) -> Result<(), TierError> {
+    pub(super) fn prepare_to_lose(&self, accepts: bool) -> Result<PageRanges, TierError> {
         let lost = self.copy_to_disk_what_is_there()?;
         if lost.is_empty() {
-            return Ok(());
+            return Ok(PageRanges::default());
         }
         if !accepts && !mutant!("loss-accepted-unasked") {
             return Err(TierError::Losing(lost));
         }
+        let given_up = PageRanges::of_list(&lost);
         events::given_up(&TierError::Losing(lost));
-        Ok(())
+        Ok(given_up)
     }
 }
 

@@ -86,7 +86,6 @@ catalogue! {
         "leftover-of-older-epoch-accepted": "summaries beyond the rear that an older life left come back",
         "front-in-summaries-ignored": "recovery begins at the superblock's front though summaries record a later one",
         "segment-checksum-not-checked": "a directory segment is believed without its checksum",
-        "detach-beside-older-destages": "a detach copies the newest version while a dequeue is still bringing an older one to disk",
         "failed-invalidation-tried-again": "tac: after an invalidation that flash refused the entry counts as invalid",
         "losses-not-recorded": "groups that an open has not found are forgotten when others take their places",
         "repair-skipped": "a torn group keeps its summary, and is trusted after the next crash",

@@ -51,9 +51,8 @@ impl World {
             held.is_there |= found.is_some_and(|position| position >= held.from);
             let has_left = held.is_there && found.is_none() && !self.forgets_and_flushes;
             assert!(!has_left, "page {} has left while it was held", held.page);
-            self.stayed += u64::from(found.is_some_and(|position| {
-                position > held.from + u64::from(self.config.slots)
-            }));
+            self.stayed +=
+                u64::from(found.is_some_and(|position| position > held.from + u64::from(self.config.slots)));
         }
     }
 
