@@ -161,7 +161,8 @@ fn refuse(settings: &Settings, cluster: &EntCluster, refusal: Refusal) -> i32 {
 }
 
 /// What the engine's command does, for a cluster.
-const HOW_TO_DRAIN: &str = "of a PostgreSQL cluster: start its server with this flash, and stop it with entresol.drain_at_shutdown = on;                             of any other cache `entresol detach FLASH DISK`";
+const HOW_TO_DRAIN: &str = "of a PostgreSQL cluster: start its server with this flash, and stop it with \
+                            entresol.drain_at_shutdown = on; of any other cache `entresol detach FLASH DISK`";
 
 /// Whether the cluster needs the pages on its flash.
 fn is_needed(cluster: &EntCluster) -> bool {

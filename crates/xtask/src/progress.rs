@@ -1,5 +1,5 @@
-//! What a long step is at: a line on a terminal that changes, elsewhere a line now and then, so that a log shows
-//! that something happens, and what is waited for.
+//! What a long step is at: a line on a terminal that changes, elsewhere a line now and then, so that a log
+//! shows that something happens, and what is waited for.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;

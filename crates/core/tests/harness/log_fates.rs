@@ -2,7 +2,7 @@
 
 use super::log_model::{LogModel, Version};
 use super::reuse_evidence::Note;
-use entresol_core::{DequeuePage, Fate, Generation, PageId, PolicyKind, Position};
+use entresol_core::{DequeuePage, Fate, Generation, Occupancy, PageId, PolicyKind, Position};
 use std::collections::BTreeMap;
 
 impl LogModel {
@@ -67,7 +67,7 @@ impl LogModel {
         }
         let makes_room = fates.iter().any(|f| *f != Fate::SecondChance);
         assert!(makes_room || self.held.len() as u64 >= self.group(), "a dequeue makes room");
-        let staying = fates.iter().any(|f| *f == Fate::SecondChance);
+        let staying = fates.contains(&Fate::SecondChance);
         let room = self.released + self.config.slots as u64 - self.rear;
         assert!(!staying || room >= self.group(), "second chances find a group");
         for (at, (page, fate)) in pages.iter().zip(fates).enumerate() {
@@ -158,5 +158,19 @@ impl LogModel {
         let lags = self.released - self.front_durable > 8 * self.group();
         let may_return = lags || self.gone.values().any(|gone| *gone == page) || self.records.name(page);
         is_unlikely && !((dirty || fdirty) && may_return)
+    }
+
+    /// The partition counts as the model does.
+    pub(super) fn assert_counts(&self, occupancy: &Occupancy) {
+        let published = self.versions.values().filter(|v| v.published);
+        let held = published.clone().count();
+        // In ascending position: the newest remains.
+        let pages: BTreeMap<PageId, bool> =
+            published.filter(|v| !v.forgotten).map(|v| (v.page, v.dirty)).collect();
+        let dirty = pages.values().filter(|dirty| **dirty).count();
+        assert_eq!(occupancy.valid as usize, pages.len(), "valid");
+        assert_eq!(occupancy.dirty as usize, dirty, "dirty");
+        assert_eq!(occupancy.superseded as usize, held - pages.len(), "superseded");
+        assert_eq!(occupancy.entered, self.rear);
     }
 }

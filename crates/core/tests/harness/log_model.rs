@@ -476,11 +476,7 @@ impl Model for LogModel {
 
     fn verify(&mut self, occupancy: &Occupancy, window: (Position, Position), published: Position) {
         let (released, rear) = (window.0.0, window.1.0);
-        assert!(
-            released >= self.released && released <= self.scan,
-            "released {released} of scan {}",
-            self.scan
-        );
+        assert!((self.released..=self.scan).contains(&released), "released {released} of scan {}", self.scan);
         assert!(
             rear == self.rear || rear.is_multiple_of(self.group()),
             "only closing a group skips positions"
@@ -498,16 +494,6 @@ impl Model for LogModel {
             "published below {}",
             published.0
         );
-
-        let published = self.versions.values().filter(|v| v.published);
-        let held = published.clone().count();
-        // In ascending position: the newest remains.
-        let pages: BTreeMap<PageId, bool> =
-            published.filter(|v| !v.forgotten).map(|v| (v.page, v.dirty)).collect();
-        let dirty = pages.values().filter(|dirty| **dirty).count();
-        assert_eq!(occupancy.valid as usize, pages.len(), "valid");
-        assert_eq!(occupancy.dirty as usize, dirty, "dirty");
-        assert_eq!(occupancy.superseded as usize, held - pages.len(), "superseded");
-        assert_eq!(occupancy.entered, self.rear);
+        self.assert_counts(occupancy);
     }
 }

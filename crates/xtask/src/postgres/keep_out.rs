@@ -1,5 +1,5 @@
-//! The suite `flash-kept`: a relation that is kept out of the cache stays out, whatever gives it new files; and
-//! nothing is left over of files that are gone.
+//! The suite `flash-kept`: a relation that is kept out of the cache stays out, whatever gives it new files;
+//! and nothing is left over of files that are gone.
 
 use super::cache::ENTRESOL;
 use super::server::Server;
@@ -46,7 +46,8 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// The table is marked, its file is in the set, and no page of it enters. It is the only one, besides `others`.
+/// The table is marked, its file is in the set, and no page of it enters. It is the only one, besides
+/// `others`.
 fn is_out(sql: &Sql<'_>, table: &str, others: u32, when: &str) -> Result<()> {
     sql.expect(&format!("SELECT count(*) FROM entresol_kept_out WHERE relation = '{table}'::regclass"), "1")
         .with_context(|| format!("kept: the mark, {when}"))?;

@@ -1,5 +1,5 @@
-//! The suite `flash-path`: the path of the flash stops resolving while the server runs. Sessions that begin then
-//! read what the others do, and the server stops.
+//! The suite `flash-path`: the path of the flash stops resolving while the server runs. Sessions that begin
+//! then read what the others do, and the server stops.
 
 use super::cache::{Cache, ENTRESOL, THROUGH};
 use super::server::Server;

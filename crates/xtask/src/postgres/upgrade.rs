@@ -92,8 +92,8 @@ fn upgrade(bench: &Bench, cache: &Cache, transfer: &str) -> Result<()> {
     server.stop()
 }
 
-/// A cluster whose cache has pages that are newer than its files: pg_resetwal refuses it, and a server in binary
-/// upgrade mode brings them to their files.
+/// A cluster whose cache has pages that are newer than its files: pg_resetwal refuses it, and a server in
+/// binary upgrade mode brings them to their files.
 fn needs_its_cache(bench: &Bench) -> Result<()> {
     let configuration = format!("{}entresol.drain_at_shutdown = off\nautovacuum = off\n", ENTRESOL.kill);
     let server = Server::start(&bench.build, &bench.user, "upgrade needed", &["-k"], &configuration)?;
