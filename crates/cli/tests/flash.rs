@@ -193,7 +193,7 @@ fn a_cache_in_use_or_damaged_is_not_detached() {
     let (status, out, err) = outcome(&on_files("detach", &[&flash, &disk]));
     assert_eq!((status, out.as_str()), (Some(1), ""), "{err}");
     assert!(
-        err.contains("1 pages are lost") && err.contains("page 0:77") && err.contains("--accept-loss"),
+        err.contains("1 page is lost") && err.contains("page 0:77") && err.contains("--accept-loss"),
         "{err}"
     );
     // The two still belong together.

@@ -105,7 +105,11 @@ pub(crate) fn told_of(lost: &[PageRange]) -> String {
     if lost.len() > NAMED_MAX {
         named.push(format!("{} more ranges", lost.len() - NAMED_MAX));
     }
-    format!("{pages} pages are lost, whose newest versions on flash cannot be read: {}", named.join(", "))
+    let are_lost = match pages {
+        1 => "1 page is lost, whose newest version on flash cannot be read".to_owned(),
+        _ => format!("{pages} pages are lost, whose newest versions on flash cannot be read"),
+    };
+    format!("{are_lost}: {}", named.join(", "))
 }
 
 impl From<Gone> for TierError {

@@ -214,6 +214,7 @@ pub const IN_THE_FRONTS: &[&str] = &[
     "dead-holder-not-found",
     "dead-holder-of-a-group-not-found",
     "flash-of-another-cache-attached",
+    "forgetting-not-gone-on-with",
     "forgotten-before-its-write-is-durable",
     "frame-let-go-too-early",
     "frame-not-announced",
