@@ -24,10 +24,14 @@ mod front_lsns;
 #[cfg(feature = "hooks")]
 pub mod hooks;
 mod metrics;
+mod names;
 mod options;
 mod points;
 mod recover;
+mod region;
 mod report;
+mod rescue;
+mod scan;
 mod shadow;
 mod shared;
 mod signal;
@@ -45,7 +49,7 @@ pub use api::{
 pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget};
 pub use buffer::AlignedBuffer;
 pub use disk::{
-    DiskLayer, Home, InPlaceDisk, Names, OwnersLog, WholeDisk, disk_binding, is_flash_needed, name_no_log,
+    DiskLayer, Home, InPlaceDisk, OwnersLog, WholeDisk, disk_binding, is_flash_needed, name_no_log,
 };
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
 pub use entresol_core::{Costs, Mode};
@@ -58,6 +62,7 @@ pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect, i
 pub use forecast::Forecasts;
 pub use fragments::{FragmentOptions, FragmentRead, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use front_flash::FlashPlace;
+pub use names::Names;
 pub use options::{Flushed, TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;

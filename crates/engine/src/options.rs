@@ -2,7 +2,7 @@
 
 use crate::TierError;
 use crate::budget::WriteBudget;
-use crate::front::objects_config;
+use crate::region::objects_config;
 use entresol_core::{Config, Costs, Directory, Mode, Placement, PolicyKind, Position};
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::superblock::{OBJECTS_MAX, Superblock};

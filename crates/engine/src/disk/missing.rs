@@ -18,7 +18,7 @@
 use super::ranges::PageRanges;
 use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
-use crate::front::Front;
+use crate::rescue::Rescue;
 use crate::{TierError, events, points, unreadable};
 use entresol_core::{PageId, mutant};
 use entresol_device::{Device, write_copies};
@@ -38,7 +38,7 @@ pub(crate) struct Missing {
     /// The record, and the turn to change it: one writer of missing pages at a time.
     record: Mutex<Record>,
     /// Knows where the pages are on a flash that has failed. `None`: there is no cache.
-    front: Option<Arc<Front>>,
+    rescue: Option<Arc<dyn Rescue>>,
     /// The epoch of the cache in which its flash failed; 0: it is in use.
     failed_epoch: AtomicU64,
 }
@@ -145,17 +145,17 @@ pub(crate) fn read_missing(device: &dyn Device, label: &Label) -> Result<Missing
 
 impl Missing {
     /// No page is missing, and the flash is in use.
-    pub(crate) fn none(front: Option<Arc<Front>>) -> Self {
-        Self::new(Pages::default(), Record::default(), front)
+    pub(crate) fn none(rescue: Option<Arc<dyn Rescue>>) -> Self {
+        Self::new(Pages::default(), Record::default(), rescue)
     }
 
     /// As `found` on the label's device, of a flash that failed.
-    pub(crate) fn restored(found: &MissingPages, front: Arc<Front>) -> Self {
+    pub(crate) fn restored(found: &MissingPages, rescue: Arc<dyn Rescue>) -> Self {
         let of = |list: &[PageRange]| PageRanges::of_list(list);
         let (durable, staged) = (of(&found.durable), of(&found.staged));
         let (sequence, cache, epoch) = (Some(found.sequence), found.cache, found.epoch);
         let record = Record { sequence, cache, epoch, is_named: false };
-        let missing = Self::new(Pages { durable, staged, lost: PageRanges::default() }, record, Some(front));
+        let missing = Self::new(Pages { durable, staged, lost: PageRanges::default() }, record, Some(rescue));
         missing.failed_epoch.store(epoch, SeqCst);
         missing
     }
@@ -163,17 +163,17 @@ impl Missing {
     /// As `found` on the label's device, while no flash has failed: these pages are lost. The record may be
     /// one that was made for a failing flash, when power failed before the label said so: what was on its way
     /// to flash then does not count, and of what flash had durably, the cache has a newer version.
-    pub(crate) fn restored_lost(found: &MissingPages, front: Option<Arc<Front>>) -> Self {
+    pub(crate) fn restored_lost(found: &MissingPages, rescue: Option<Arc<dyn Rescue>>) -> Self {
         let durable = PageRanges::of_list(&found.durable);
         let (sequence, cache, epoch) = (Some(found.sequence), found.cache, found.epoch);
         let record = Record { sequence, cache, epoch, is_named: true };
-        Self::new(Pages { lost: durable.clone(), durable, staged: PageRanges::default() }, record, front)
+        Self::new(Pages { lost: durable.clone(), durable, staged: PageRanges::default() }, record, rescue)
     }
 
-    fn new(pages: Pages, record: Record, front: Option<Arc<Front>>) -> Self {
+    fn new(pages: Pages, record: Record, rescue: Option<Arc<dyn Rescue>>) -> Self {
         let (pages, record) =
             (TinyMutex::new(Rank::MissingPages, pages), Mutex::new(Rank::MissingTurn, record));
-        Self { pages, record, front, failed_epoch: AtomicU64::new(0) }
+        Self { pages, record, rescue, failed_epoch: AtomicU64::new(0) }
     }
 
     /// The epoch of the cache in which its flash failed. `None`: it is in use.
@@ -324,9 +324,9 @@ impl Missing {
 
     /// Reads a missing page from the failed flash, proved.
     pub(crate) fn read(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
-        let read = match &self.front {
-            Some(front) if self.failed_epoch().is_some() => {
-                front.rescue(page, buffer).map_err(|why| format!("which has failed ({why})"))
+        let read = match &self.rescue {
+            Some(rescue) if self.failed_epoch().is_some() => {
+                rescue.rescue(page, buffer).map_err(|why| format!("which has failed ({why})"))
             }
             _ => Err("where it was damaged or could not be read".to_owned()),
         };

@@ -14,8 +14,7 @@ mod staging;
 
 pub(crate) use behind::{WriteBehind, clean};
 pub use binding::{disk_binding, is_flash_needed, name_no_log};
-pub(crate) use home::NoNames;
-pub use home::{Home, Names, OwnersLog, WholeDisk};
+pub use home::{Home, OwnersLog, WholeDisk};
 pub use in_place::InPlaceDisk;
 pub(crate) use label::{LabelState, Labels, read_label, write_label};
 pub use layer::DiskLayer;

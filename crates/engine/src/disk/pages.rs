@@ -5,11 +5,12 @@
 
 use super::missing::Record;
 use super::{
-    Home, LabelState, Missing, Names, OwnersLog, PageRanges, binding, read_label, read_missing, write_label,
+    Home, LabelState, Missing, OwnersLog, PageRanges, binding, read_label, read_missing, write_label,
 };
 use crate::api::Binding;
 use crate::error::disk_error;
-use crate::front::Front;
+use crate::names::Names;
+use crate::rescue::Rescue;
 use crate::syncs::Syncs;
 use crate::{TierError, events, points};
 use arrayvec::ArrayVec;
@@ -295,12 +296,12 @@ impl DiskPages {
     }
 
     /// If this label says so, pages are lost: as the record beside it has it.
-    pub(crate) fn find_lost(&self, label: &Label, front: Option<Arc<Front>>) -> Result<(), TierError> {
+    pub(crate) fn find_lost(&self, label: &Label, rescue: Option<Arc<dyn Rescue>>) -> Result<(), TierError> {
         if !label.lost {
             return Ok(());
         }
         let found = read_missing(&self.label_device(), label)?;
-        let missing = Missing::restored_lost(&found, front);
+        let missing = Missing::restored_lost(&found, rescue);
         missing.write_again(&self.label_device())?;
         let mut turn = missing.turn();
         self.unname_lost(&missing, &mut turn)?;
@@ -311,8 +312,8 @@ impl DiskPages {
 
     /// The newest versions of these pages are lost: they were on flash alone, and cannot be read there.
     /// Recorded durably. False: there are too many of them, and nothing has changed.
-    pub(crate) fn lose(&self, front: Option<&Arc<Front>>, lost: &[PageId]) -> Result<bool, TierError> {
-        let missing = self.missing.get_or_init(|| Missing::none(front.cloned()));
+    pub(crate) fn lose(&self, rescue: Option<Arc<dyn Rescue>>, lost: &[PageId]) -> Result<bool, TierError> {
+        let missing = self.missing.get_or_init(|| Missing::none(rescue));
         let label = self.label()?;
         let name = || self.change_label(|label| label.lost = true);
         let is_recorded = missing.lose(&self.label_device(), (label.cache, label.epoch), lost, name)?;
@@ -327,11 +328,11 @@ impl DiskPages {
     /// `name` changes the label.
     pub(crate) fn flash_fails(
         &self,
-        front: &Arc<Front>,
+        rescue: Arc<dyn Rescue>,
         newer: (PageRanges, PageRanges),
         name: impl FnOnce(&mut Label),
     ) -> Result<(), TierError> {
-        let missing = self.missing.get_or_init(|| Missing::none(Some(front.clone())));
+        let missing = self.missing.get_or_init(|| Missing::none(Some(rescue)));
         let label = self.label()?;
         let failed = (label.cache, label.epoch);
         missing.flash_fails(&self.label_device(), failed, newer, || self.change_label(name))

@@ -30,7 +30,6 @@
 mod destage;
 mod directory;
 mod objects;
-mod scan;
 mod segments;
 mod slots;
 mod tail;
@@ -38,20 +37,20 @@ mod tail;
 use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use crate::front::{Region, objects_config};
+use crate::region::{Region, objects_config};
+use crate::scan::{Reader, ScannedGroup};
 use crate::superblock::write_superblock;
 use crate::{OpenReport, TierError, TierOptions, points};
 use entresol_core::{Forgotten, Partition, Position, mutant};
 use entresol_device::Device;
 use entresol_format::losses::Loss;
-use entresol_format::summary::{self, Entry};
+use entresol_format::summary;
 use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, Layout, LogPosition, PageFormat};
 use entresol_objects::ObjectsConfig;
 use std::sync::Arc;
 
 pub(crate) use objects::{ObjectBlocks, RestoredNames, SnapshotCopy, log_offset, snapshot_offset};
-pub(crate) use scan::{Reader, ScannedGroup};
 pub(crate) use segments::read_segment;
 pub(crate) use slots::{RestoredSlots, read_directory, restore_slots};
 pub(crate) use tail::Scan;
@@ -267,10 +266,4 @@ const REVISION_OF_A_REPAIR: u64 = 1 << 32;
 /// Whether a page that entered at `position` must be taken for newer than disk.
 fn is_dirty(superblock: &Superblock, position: Position, recorded: bool) -> bool {
     recorded || superblock.is_unsure(position) && !mutant!("unsure-pages-taken-for-clean")
-}
-
-/// A page whose own header tells of it: nothing says whether disk has it.
-fn from_header(page: &[u8], id: entresol_core::PageId) -> Entry {
-    let head = entresol_format::page::header(page);
-    Entry { page: id, lsn: entresol_format::page::lsn(page), checksum: head.checksum.get(), dirty: true }
 }

@@ -1,7 +1,7 @@
 //! Finds the groups on flash after the superblock's durable position, and decides which of them can be
 //! trusted.
 
-use super::scan::{BATCH, Block, Raw, Reader, ScannedGroup};
+use crate::scan::{BATCH, Block, Raw, Reader, ScannedGroup};
 use crate::{TierError, points};
 use entresol_core::{Position, mutant};
 use entresol_format::LogPosition;

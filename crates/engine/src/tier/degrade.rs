@@ -13,6 +13,7 @@ use crate::buffer::AlignedBuffer;
 use crate::disk::binding::begin_epoch;
 use crate::disk::{Missing, PageRanges, RANGES_AT_FIRST};
 use crate::front::State;
+use crate::rescue::Rescue;
 use crate::signal::Signal;
 use crate::to_disk::READS_MAX;
 use crate::{TierError, events, points};
@@ -148,7 +149,7 @@ impl Back {
         let (durable, staged) = self.what_disk_lacks()?;
         let lost = self.disk.lost().map_or(0, |missing| missing.count().1.len());
         let durable = self.make_few(durable, staged.ranges() + lost)?;
-        self.disk.flash_fails(&self.front, (durable, staged), |label| {
+        self.disk.flash_fails(self.front.clone(), (durable, staged), |label| {
             (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);
             begin_epoch(label);
             (label.dirty_possible, label.lost) = (true, false);

@@ -25,7 +25,7 @@ impl Back {
     pub(super) fn lose(&self, faults: &[TierError]) -> Result<(), TierError> {
         let Some(first) = faults.first() else { return Ok(()) };
         let has_no_log_above = self.through.is_some() && self.objects.is_none();
-        match has_no_log_above && self.disk.lose(Some(&self.front), &named(faults))? {
+        match has_no_log_above && self.disk.lose(Some(self.front.clone()), &named(faults))? {
             true => Ok(()),
             false => Err(first.clone()),
         }

@@ -8,7 +8,7 @@
 use super::back::Back;
 use crate::api::Pages;
 use crate::buffer::AlignedBuffer;
-use crate::disk::Names;
+use crate::names::Names;
 use crate::to_disk::{READS_MAX, named, read_what_is_there};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
