@@ -12,8 +12,8 @@ impl Partition<'_> {
         matches!(&self.place, Place::Ring(ring) if ring.is_leaving(ticket))
     }
 
-    /// The pages of a dequeue that [leave first](Self::leaves_first) are durable on disk; its first second
-    /// chance says it, too. Who waits until one of them is not on its way there any more is to be told.
+    /// The destages of a dequeue that [leave first](Self::leaves_first) are durable. The first
+    /// [`Partition::restage`] implies this. The caller wakes the tasks that wait for these pages.
     pub fn left(&mut self, ticket: Ticket) {
         if let Place::Ring(ring) = &mut self.place {
             ring.left(ticket);

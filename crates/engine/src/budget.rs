@@ -34,7 +34,7 @@ pub enum DailyWrites {
 /// The least budget in bytes: less is a unit that was forgotten.
 const BYTES_MIN: f64 = (1_u64 << 20) as f64;
 
-/// What was written is no budget.
+/// Why a text is no budget.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotABudget {
     /// It has another form.

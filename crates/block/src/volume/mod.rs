@@ -209,7 +209,7 @@ impl Volume {
         self.steering.set(options, flash_bytes);
     }
 
-    /// Whether a request goes around the cache that ends a sequential stream of so many bytes.
+    /// Whether a sequential stream of `stream_bytes` bypasses the cache.
     pub fn is_long(&self, stream_bytes: u64) -> bool {
         self.steering.is_long(stream_bytes)
     }

@@ -165,12 +165,14 @@ impl Front {
         made
     }
 
-    /// The first step, which makes the record, under a cause. `are_dead`: whatever makes the pages dead is done.
-    /// `None`: the cache does not run.
+    /// The first step, which makes the record, under a cause. `are_dead`: the pages are dead already. `None`: the
+    /// cache does not run.
     ///
-    /// The cause begins in this step, if there is room for the record: who has a cause needs no more room,
-    /// so each ends. Had it begun before, it could wait for room that only records of later causes take,
-    /// which wait for it.
+    /// Reserves the record and begins the cause in one step. Otherwise:
+    ///
+    /// 1. cause A begins;
+    /// 2. the records of later causes fill the table, and wait for A;
+    /// 3. A waits for room for its record.
     fn begin_to_forget(
         &self,
         pages: (PageId, PageId),

@@ -23,9 +23,9 @@
 //!   incomplete one a summary of what is left of it, before anything else is written: otherwise, once `D` has
 //!   passed it, it would be trusted. And summaries at or beyond the rear of an earlier open that are older
 //!   than that open are ignored: what was dropped once stays dropped.
-//! - A group that was durable and is damaged looks like a torn one. Who was told that it is durable can ask
-//!   ([`Survivors`]); what is not there is recorded in the superblock before the repair, for a restart that
-//!   is cut off and begun again.
+//! - A group that was durable and is damaged looks like a torn one. The store compares its notes with
+//!   [`Survivors`] to detect this. Missing groups are recorded in the superblock before the repair, for a
+//!   restart that is cut off and begun again.
 
 mod destage;
 mod directory;

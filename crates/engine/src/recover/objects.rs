@@ -75,7 +75,7 @@ impl ObjectBlocks {
         damaged.chain(unreadable).collect()
     }
 
-    /// What makes the newest snapshot whole in both copies; `None`: it is so.
+    /// The writes that make the newest snapshot whole in both copies. `None`: it is whole.
     pub(crate) fn repair(
         self,
         recovered: &Recovered<'_>,

@@ -115,7 +115,7 @@ impl Back {
             if self.is_degraded() {
                 break;
             }
-            // One that is failing says next how it goes on.
+            // A tier in state `Leaving` enters its final state soon.
             if degradable.ends.load(SeqCst) && self.front.state.now() != State::Leaving {
                 return;
             }

@@ -11,9 +11,8 @@ use crate::{Flushed, TierError};
 use entresol_core::{Mode, Partition, mutant};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The records that must be durable, too, when all pages that are flushed are on flash: those that were made
-/// before, and those of pages that were forgotten since. Such a page is not on flash, and what was promised
-/// of it holds when the record of what made it dead is durable.
+/// The records that must be durable for a flush, in addition to its pages: those made before it, and since.
+/// A page that was forgotten meanwhile is not flushed; its record is.
 pub(super) fn records_due(partition: &Partition<'_>, made_before: u64) -> u64 {
     let made = partition.records_made();
     let forgotten_since = made > made_before && !mutant!("flush-leaves-forgotten-pages");

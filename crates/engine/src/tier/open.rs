@@ -155,9 +155,9 @@ pub(crate) fn assemble(
     }
 }
 
-/// What is read from here on is durable. If a program was killed and the machine was not, what it left may
-/// not be: but a superblock is about to say that groups are, and epochs to go on from the label's. Returns
-/// whether the flash could be synced, and whether it is read from the medium now; of the disk both must be.
+/// Syncs both devices before anything is read. A killed program may have left unsynced writes, and the next
+/// superblock will call them durable. Returns whether the flash was synced, and whether its reads come from the
+/// medium from now on; for the disk both are required.
 fn settle(flash: &dyn Device, home: &dyn Home) -> Result<[Result<(), TierError>; 2], TierError> {
     if !mutant!("disk-not-synced-by-open") {
         home.sync().map_err(disk_error)?;

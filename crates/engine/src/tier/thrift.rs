@@ -45,8 +45,7 @@ impl Thrift {
 }
 
 impl FlashTier {
-    /// From now on no page gets a second chance, or those that the policy gives one again: for an owner who
-    /// wants fewer writes to flash.
+    /// Turns second chances off (`true`) or on, for an owner who wants fewer writes to flash.
     pub fn spare_writes(&self, spares: bool) {
         self.back.spares_writes.store(spares, Relaxed);
     }

@@ -299,10 +299,10 @@ impl<'r> Ring<'r> {
         u64::from(self.head.staying) + u64::from(waits)
     }
 
-    /// Groups that a page from DRAM leaves while second chances wait. If it may join the open group, it would
-    /// use up the room in groups that others have left open, and only few dequeues be under way at once. So
-    /// it leaves some then, too, unless nothing else may ever fill the open one: the oldest dequeue waits for
-    /// staged pages, which may be in it.
+    /// Groups that a page from DRAM leaves free while second chances wait: the groups held back for them, and
+    /// those without which few dequeues could be under way at once. The second part does not hold for a page
+    /// that joins the open group while the oldest dequeue has ended: that dequeue waits for staged pages, which
+    /// may be in the open group.
     #[cold]
     fn left_while_some_wait(&self, joins: bool) -> u64 {
         let fills_up = self.oldest().state() == Some(DequeueState::Done);
