@@ -165,8 +165,8 @@ impl Front {
         made
     }
 
-    /// The first step, which makes the record, under a cause. `are_dead`: the pages are dead already. `None`: the
-    /// cache does not run.
+    /// The first step, which makes the record, under a cause. `are_dead`: the pages are dead already. `None`:
+    /// the cache does not run.
     ///
     /// Reserves the record and begins the cause in one step. Otherwise:
     ///

@@ -156,8 +156,8 @@ pub(crate) fn assemble(
 }
 
 /// Syncs both devices before anything is read. A killed program may have left unsynced writes, and the next
-/// superblock will call them durable. Returns whether the flash was synced, and whether its reads come from the
-/// medium from now on; for the disk both are required.
+/// superblock will call them durable. Returns whether the flash was synced, and whether its reads come from
+/// the medium from now on; for the disk both are required.
 fn settle(flash: &dyn Device, home: &dyn Home) -> Result<[Result<(), TierError>; 2], TierError> {
     if !mutant!("disk-not-synced-by-open") {
         home.sync().map_err(disk_error)?;

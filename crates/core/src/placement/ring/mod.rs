@@ -301,8 +301,8 @@ impl<'r> Ring<'r> {
 
     /// Groups that a page from DRAM leaves free while second chances wait: the groups held back for them, and
     /// those without which few dequeues could be under way at once. The second part does not hold for a page
-    /// that joins the open group while the oldest dequeue has ended: that dequeue waits for staged pages, which
-    /// may be in the open group.
+    /// that joins the open group while the oldest dequeue has ended: that dequeue waits for staged pages,
+    /// which may be in the open group.
     #[cold]
     fn left_while_some_wait(&self, joins: bool) -> u64 {
         let fills_up = self.oldest().state() == Some(DequeueState::Done);
