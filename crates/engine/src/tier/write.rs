@@ -207,8 +207,8 @@ impl Back {
     }
 
     /// The next write; its pages in `pages`. The search may free frames with overtaken versions, and then
-    /// wakes the evictors. If the page waits for a slot, wakes a background task: its last look may have preceded
-    /// `staged`.
+    /// wakes the evictors. If the page waits for a slot, wakes a background task: its last look may have
+    /// preceded `staged`.
     fn next_write(&self, pages: &mut WritePages) -> Result<Option<(WriteJob, Part)>, Gone> {
         may_preempt();
         let motion = self.directory().map(SlotDirectory::motion);
