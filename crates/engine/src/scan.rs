@@ -410,7 +410,8 @@ impl<'a> Reader<'a> {
     ///
     /// So a group of the last life whose write is lost is never rebuilt if the life before may have written
     /// there, which had at most so many groups under way as staging can hold. A summary that power has torn
-    /// is erased by the next open ([`crate::recover::Restored::repair`]): a damaged one is of the group's own write.
+    /// is erased by the next open ([`crate::recover::Restored::repair`]): a damaged one is of the group's own
+    /// write.
     fn rebuild(&mut self, number: u64, lost: bool) -> Result<ScannedGroup, TierError> {
         if !self.superblock.page_format.names_itself() {
             points::SUMMARIES_LOST.reach();

@@ -57,8 +57,8 @@ impl Seat {
         }
     }
 
-    /// The number of the cause under which a process forgot dead pages that died with this in hand. `None`: it
-    /// held something else.
+    /// The number of the cause under which a process forgot dead pages that died with this in hand. `None`:
+    /// it held something else.
     pub(crate) fn forgetting(holding: NonZeroU64) -> Option<u64> {
         let number = holding.get() ^ FORGETTING.get();
         (number < FORGETTING.get()).then_some(number)

@@ -129,8 +129,8 @@ impl Back {
         if is_in_a_change {
             return false;
         }
-        let to_end = forgetting.filter(|_| !mutant!("forgetting-not-gone-on-with"));
-        let has_ended = to_end.is_none_or(|number| self.front.forget_on(number).is_ok());
+        let is_left = forgetting.is_some() && !mutant!("forgetting-not-gone-on-with");
+        let has_ended = !is_left || forgetting.is_none_or(|number| self.front.forget_on(number).is_ok());
         self.front.board.orders.front_died(dead.holder);
         has_ended
     }

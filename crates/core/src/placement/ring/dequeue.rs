@@ -176,8 +176,8 @@ impl Ring<'_> {
     /// them from now on. They come in order, so that they need no more than one group: those of one dequeue
     /// fill up the group that the one before it waits for, or leave a group free.
     ///
-    /// No deadlock: (1) a second chance waits only for group writes and for deletions; (2) neither waits for a
-    /// second chance. A deletion waits only for destages in flight.
+    /// No deadlock: (1) a second chance waits only for group writes and for deletions; (2) neither waits for
+    /// a second chance. A deletion waits only for destages in flight.
     fn stays(&mut self, contents: &Contents<'_>, ticket: Ticket) -> bool {
         self.left(ticket);
         let Dequeue { first, .. } = self.head.dequeues[ticket.0 as usize];
