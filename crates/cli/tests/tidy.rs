@@ -68,6 +68,7 @@ const STEPS: &[&str] = &[
     "log-not-synced",
     "log-session-not-checked",
     "losses-not-recorded",
+    "lost-page-found-too-early",
     "lost-page-not-recorded",
     "missing-page-read-from-disk",
     "missing-pages-not-recorded",

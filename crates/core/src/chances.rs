@@ -39,14 +39,15 @@ impl Partition<'_> {
         }
     }
 
-    /// Log placement: until [`Partition::let_go`], the newest version of `page` does not leave the flash,
-    /// whatever the policy says: a dequeue gives it a second chance. To be said before the version enters.
+    /// Log placement: versions of `page` that enter from now on do not leave the flash until
+    /// [`Partition::let_go`], whatever the policy says: a dequeue gives the newest one a second chance, as long as
+    /// a group of the ring is free.
     /// False: too many pages are held, at most [`crate::HOLDS_MAX`] and a quarter of the slots. A page may be
     /// held several times.
     #[must_use]
     pub fn hold(&mut self, page: PageId) -> bool {
         match &mut self.place {
-            Place::Ring(ring) => ring.hold(page),
+            Place::Ring(ring) => ring.hold(page, self.contents.staging.window.rear),
             Place::Slots(_) => false,
         }
     }

@@ -4,8 +4,10 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
-use entresol_engine::{FlashTier, Layer, Mode, Reading, TierOptions, disk_offset};
+use entresol_device::{
+    Counters, Device, DeviceError, FaultPlan, FaultyDevice, Geometry, Io, MemoryDevice, Survival,
+};
+use entresol_engine::{FlashTier, Layer, Mode, Reading, TierOptions, disk_offset, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::{JoinHandle, sleep, spawn};
@@ -22,7 +24,7 @@ const POLICIES: [PolicyKind; 3] = [PolicyKind::Face, PolicyKind::FaceGr, PolicyK
 
 /// A disk that holds writes of one page as long as it is told to.
 struct Holding {
-    disk: Arc<MemoryDevice>,
+    disk: Arc<dyn Device>,
     holds: AtomicBool,
     held: AtomicU64,
 }
@@ -195,11 +197,79 @@ fn nobody_waits_for_the_write_of_another_page() {
     }
 }
 
+/// Pages whose writes are acknowledged, and on no device durably but on flash, leave the flash while one write
+/// is held. Power fails: each is whole, in one version or the other.
+#[test]
+fn power_fails_while_one_write_is_held() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    for policy in POLICIES {
+        let options = options(policy);
+        let plan = Arc::new(FaultPlan::none());
+        let device = |name: &str, bytes| {
+            Arc::new(FaultyDevice::new(name, MemoryDevice::new(name, bytes), plan.clone()))
+        };
+        let (flash, medium) = (device("flash", flash_bytes(&options)), device("disk", disk_bytes(PAGES)));
+        run(3, || {
+            let place = |page| disk_offset(PageId(page), PAGE as u32);
+            (0..PAGES).for_each(|page| medium.write(place(page), &bytes(page, 1)).unwrap());
+            medium.sync().unwrap();
+            let (disk, holds) = (medium.clone(), AtomicBool::new(false));
+            let disk = Arc::new(Holding { disk, holds, held: AtomicU64::new(0) });
+            let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+            disk.holds.store(true, SeqCst);
+            let tier_of_writer = tier.clone();
+            let writer = spawn("held", move || {
+                tier_of_writer.write_pages(PageId(HELD), &bytes(HELD, 2)).unwrap();
+            });
+            while disk.held.load(SeqCst) == 0 {
+                sleep(Duration::from_micros(10));
+            }
+            let world = World { tier, disk };
+            world.others_write(100..400);
+            for seed in 0..40 {
+                let [flash, disk] = [&flash, &medium].map(|device| device.after_crash(&Survival::Seed(seed)));
+                let opened = FlashTier::open(Arc::new(flash), Arc::new(disk), options.clone());
+                let (tier, _) = opened.unwrap();
+                for page in (100..400).chain([HELD]) {
+                    version(&tier, page, Reading::StaysOut);
+                }
+                tier.close().unwrap();
+            }
+            world.release(writer);
+            world.tier.close().unwrap();
+        });
+    }
+}
+
+/// Who holds a page may wait for room itself. With `reuse`, groups with many pages that stay come to the front.
+#[test]
+fn writers_get_on_with_pages_held_in_all_the_ring() {
+    for seed in 0..60 {
+        run(seed, || {
+            let policy = PolicyKind::Reuse;
+            let history = policy.history(88);
+            let options = TierOptions { group_pages: 4, slots: 88, history, ..options(policy) };
+            let (flash, disk) = memory(&options, PAGES);
+            let tier = FlashTier::create(flash, disk, options).unwrap();
+            for step in 0..400 {
+                let page = (step * 7 + seed) % 120;
+                tier.write_pages(PageId(page), &bytes(page, step)).unwrap();
+                let run = PageId(step * 16 % 128);
+                let data: Vec<u8> = (run.0..run.0 + 16).flat_map(|page| bytes(page, step)).collect();
+                tier.write_pages(run, &data).unwrap();
+            }
+            tier.close().unwrap();
+        });
+    }
+}
+
 #[cfg(feature = "mutants")]
 #[test]
 fn each_mutant_is_noticed() {
     support::mutants::hunt(&[
         ("absent-page-read-beside-its-write", "a_version_that_was_read_is_never_followed_by_an_older_one"),
+        ("clean-page-leaves-unsynced", "power_fails_while_one_write_is_held"),
         ("turns-shared-by-pages", "nobody_waits_for_the_write_of_another_page"),
     ]);
 }

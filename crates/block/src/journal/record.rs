@@ -123,7 +123,7 @@ impl Head {
         (bytes == ring_bytes).then_some(head)
     }
 
-    /// The head, and the bytes of its ring. `None`: blank, or torn.
+    /// The head, and the bytes of its ring. `None`: blank, torn, or with a number that no journal reaches.
     pub fn decode_of_any_size(block: &[u8]) -> Option<(Self, u64)> {
         let is_whole =
             block[..8] == *HEAD_MAGIC && checksum::of(&block[SUMMED_FROM..]) == get_u32(block, SUM_AT);
@@ -131,7 +131,8 @@ impl Head {
             let at = PARTS_AT + part * 32;
             Identity([0, 8, 16, 24].map(|word| get_u64(block, at + word)))
         };
-        is_whole.then(|| {
+        let counters = [16, 24, 32].map(|at| get_u64(block, at));
+        (is_whole && counters.iter().all(|counter| *counter < NUMBER_MAX)).then(|| {
             let head = Self {
                 sequence: get_u64(block, 16),
                 first: Mark { number: get_u64(block, 24), at: get_u64(block, 32) },
@@ -177,6 +178,9 @@ impl Names {
         serde_json::from_slice(text).ok()
     }
 }
+
+/// Numbers, places and offsets are below this one. Else a block was made up.
+const NUMBER_MAX: u64 = 1 << 61;
 
 /// What a record is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,7 +232,7 @@ impl Record {
     }
 
     /// The record with this number at this place, and its sum, which is to be compared. `None`: there is
-    /// none, or it is larger than `room` bytes of data.
+    /// none, or it is larger than `room` bytes of data, or is of bytes that no volume has.
     pub fn decode(block: &[u8], number: u64, at: u64, room: u64) -> Option<(Self, u32)> {
         let kind = match get_u32(block, 12) {
             1 => Kind::Data,
@@ -237,6 +241,7 @@ impl Record {
         };
         let record = Self { number, kind, offset: get_u64(block, 24), length: get_u64(block, 32), at };
         let is_it = block[..8] == *RECORD_MAGIC && get_u64(block, 16) == number;
-        (is_it && record.data_bytes() <= room).then(|| (record, get_u32(block, SUM_AT)))
+        let is_of_a_volume = record.offset < NUMBER_MAX && record.length < NUMBER_MAX;
+        (is_it && is_of_a_volume && record.data_bytes() <= room).then(|| (record, get_u32(block, SUM_AT)))
     }
 }

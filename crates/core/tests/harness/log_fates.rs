@@ -12,6 +12,10 @@ impl LogModel {
         u64::from(self.config.policy == PolicyKind::Reuse && is_long)
     }
 
+    fn is_held(&self, page: PageId, position: u64) -> bool {
+        self.held.iter().any(|held| held.0 == page && held.1 <= position)
+    }
+
     /// FaCE algorithm 1, dequeue. With `reuse`, the likely ones stay.
     pub(super) fn fates(&self, first: u64) -> Vec<Fate> {
         let stays = |version: &Version| match self.config.policy {
@@ -28,7 +32,9 @@ impl LogModel {
             let overtaken = self.newest(version.page) != Some(position);
             match (valid && !overtaken, stays(version), version.dirty) {
                 (false, ..) => Fate::Drop,
-                (true, ..) if self.held.contains(&version.page) => Fate::SecondChance,
+                (true, ..) if room >= self.group() && self.is_held(version.page, position) => {
+                    Fate::SecondChance
+                }
                 (true, true, _) => Fate::SecondChance,
                 (true, false, true) => Fate::Destage,
                 (true, false, false) => Fate::Drop,
@@ -40,7 +46,7 @@ impl LogModel {
         while fates.iter().filter(|f| **f == Fate::SecondChance).count() as u64 > most {
             let version = |at: usize| &self.versions[&(first + at as u64)];
             let staying = (0..fates.len()).filter(|at| fates[*at] == Fate::SecondChance);
-            let staying = staying.filter(|at| !self.held.contains(&version(*at).page));
+            let staying = staying.filter(|at| !self.is_held(version(*at).page, first + *at as u64));
             let is_ours = self.config.policy == PolicyKind::Reuse;
             let worth = |at: usize| self.evidence.weight(version(at).note, version(at).dirty);
             let least = staying.min_by_key(|at| (if is_ours { worth(*at) } else { 0 }, *at));

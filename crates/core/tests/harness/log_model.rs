@@ -59,8 +59,8 @@ pub struct LogModel {
     pub(super) staying: Option<u64>,
     /// Positions of the pages that are being copied to disk out of turn.
     pub(super) cleaning: BTreeSet<u64>,
-    /// Pages that do not leave; one may be held several times.
-    pub(super) held: Vec<PageId>,
+    /// Pages of which versions from a position on do not leave; one may be held several times.
+    pub(super) held: Vec<(PageId, u64)>,
 }
 
 impl LogModel {
@@ -438,11 +438,11 @@ impl Model for LogModel {
 
     fn hold(&mut self, page: PageId, got: bool) {
         assert_eq!(got, self.held.len() < self.config.slots as usize / 4);
-        self.held.extend(got.then_some(page));
+        self.held.extend(got.then_some((page, self.rear)));
     }
 
     fn let_go(&mut self, page: PageId) {
-        let at = self.held.iter().position(|held| *held == page);
+        let at = self.held.iter().position(|held| held.0 == page);
         self.held.swap_remove(at.expect("it is held"));
     }
 

@@ -11,7 +11,7 @@ use crate::front::Incoming;
 use crate::to_disk::{Destages, damaged};
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
-use entresol_core::{Admission, DequeuePage, Fate, GROUP_PAGES_MAX, Ticket, mutant};
+use entresol_core::{Admission, DequeuePage, Fate, GROUP_PAGES_MAX, Generation, Ticket, mutant};
 use entresol_device::Io;
 
 type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
@@ -62,6 +62,7 @@ impl Back {
         if !leaves_first {
             self.leave(&whole, scratch)?;
         }
+        self.make_sure(pages)?;
         // Pages of it may be dead: after a crash they still are.
         self.make_objects_durable()?;
         if !mutant!("reuse-before-destage") {
@@ -86,6 +87,17 @@ impl Back {
             self.tell_destaged(&destages);
         }
         Ok(())
+    }
+
+    /// In write-through without a log above: the disk has clean pages that leave durably. Nearly always a
+    /// checkpoint has made them so; not while a write to disk is held, or a sync takes very long.
+    fn make_sure(&self, pages: &[DequeuePage]) -> Result<(), TierError> {
+        let last = pages.last().map(|page| page.generation);
+        let Some(Generation::Exact(last)) = last else { return Ok(()) };
+        let is_unsure = self.through.is_some() && self.front.options.disk_may_lack();
+        let must_sync =
+            is_unsure && last >= self.superblocks.sure() && !mutant!("clean-page-leaves-unsynced");
+        if must_sync { self.disk.sync() } else { Ok(()) }
     }
 
     /// Reads the pages at the places `needed` of a group to the same places of `scratch`.

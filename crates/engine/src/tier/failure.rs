@@ -52,7 +52,9 @@ impl Back {
 
     /// The flash has failed and nothing on it is needed: goes on from the disk alone.
     fn switch_off(&self, error: &TierError, unsaved: Unsaved) {
-        match self.unbind(self.superblocks.cache) {
+        // The flash has whole pages whose writes to disk a power failure could tear.
+        let unbound = self.disk.sync().and_then(|()| self.unbind(self.superblocks.cache));
+        match unbound {
             Ok(()) => {
                 points::SWITCHED_OFF.reach();
                 let notice = format!("the flash tier is switched off, all goes on from disk: {error}");

@@ -12,10 +12,10 @@
 //!   dequeues, never wait for one of them.
 //! - While a page is written to disk, the flash keeps its new version ([`Partition::hold`]), though the ring
 //!   goes round meanwhile. So a power failure that tears the write leaves one whole version. If too many
-//!   pages are held, others go past the flash.
-//! - A version that was read is never followed by an older one: a reader that finds a page neither staged nor
-//!   on flash waits for its write ([`Back::look_up`]). It may have been forgotten, or damaged, since it was
-//!   read.
+//!   pages are held, others go past the flash. A dequeue releases clean pages when the disk is synced.
+//! - A version that was read is never followed by an older one, unless the disk fails: a reader that finds a
+//!   page neither staged nor on flash waits for its write ([`Back::look_up`]). It may have been forgotten, or
+//!   damaged, since it was read.
 
 use super::back::Back;
 use super::runs::RUN_PAGES_MAX;
@@ -267,7 +267,11 @@ impl Back {
     /// No copy of these pages is on flash any more, nor is found there after a crash.
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<(), TierError> {
         let records = || self.front.with(|partition| (partition.records_made(), partition.records_durable()));
-        self.forget_range(first, last)?;
+        // Pages that are lost stay so until the disk has the new versions.
+        match mutant!("lost-page-found-too-early") {
+            true => self.forget_range(first, last)?,
+            false => self.front.forget_range((first, last))?,
+        };
         let (made, durable) = records()?;
         if made > durable {
             self.flush_flash()?;

@@ -57,8 +57,9 @@ impl Ring<'_> {
         let first_slot = self.slot_of(self.head.scan);
         let slots = first_slot..first_slot + self.group_pages;
         ask!(&mut contents.policy, P, memory => P::on_dequeue(&contents.pages, memory, slots));
+        let keeps_held = self.free_groups(contents) > self.head.staying as u64;
         for position in self.head.scan..self.head.scan + group {
-            pages.push(self.decide(contents, position, dequeue));
+            pages.push(self.decide(contents, position, dequeue, keeps_held));
         }
         self.limit_second_chances(contents, pages, second_chances);
         for (page, position) in pages.iter().zip(self.head.scan..) {
@@ -92,14 +93,20 @@ impl Ring<'_> {
         let in_flight = (self.head.scan - self.head.released) / group;
         let dequeues = self.head.next_dequeue - self.head.first_dequeue;
         let lacks_room = self.may_restage() && !self.has_room_for_chances(contents);
-        let waits = lacks_room && (in_flight > 0 || self.has_held_pages(contents, self.head.scan));
+        let waits_for_another = lacks_room && in_flight > 0;
         self.free_groups(contents) + in_flight < groups_ahead(self.slots, self.group_pages, self.spare_groups)
             && dequeues < DEQUEUES as u64
             && self.head.scan + group <= contents.staging.window.front
-            && !waits
+            && !waits_for_another
     }
 
-    fn decide(&mut self, contents: &mut Contents<'_>, position: u64, dequeue: u32) -> DequeuePage {
+    fn decide(
+        &mut self,
+        contents: &mut Contents<'_>,
+        position: u64,
+        dequeue: u32,
+        keeps_held: bool,
+    ) -> DequeuePage {
         let slot = self.slot_of(position);
         let entry = *contents.pages.directory.entry(slot);
         let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-destaged");
@@ -108,7 +115,7 @@ impl Ring<'_> {
         }
         let fate = if superseded || self.adopt_newer(contents, entry.page(), dequeue) {
             Fate::Drop
-        } else if self.is_held(entry.page()) {
+        } else if keeps_held && self.is_held(entry.page(), position) {
             Fate::SecondChance
         } else {
             ask!(&contents.policy, P, memory => P::fate(&contents.pages, memory, slot))
@@ -301,9 +308,11 @@ impl Ring<'_> {
         }
         let mut by_worth: ArrayVec<(u32, usize), GROUP_PAGES_MAX> = ArrayVec::new();
         ask!(&contents.policy, P, memory => {
-            let may_leave = |page: &DequeuePage| {
-                has_chance(&page) && !page.page.is_some_and(|page| self.is_held(page))
+            let is_held = |page: &DequeuePage| {
+                let (Some(id), Generation::Exact(position)) = (page.page, page.generation) else { return false };
+                self.is_held(id, position.0)
             };
+            let may_leave = |page: &DequeuePage| has_chance(&page) && !is_held(page);
             let candidates = pages.iter().enumerate().filter(|(_, page)| may_leave(page));
             by_worth.extend(candidates.map(|(at, page)| (P::worth(&contents.pages, memory, page.slot.0), at)));
         });

@@ -43,6 +43,7 @@ pub use clean::CLEANINGS_MAX;
 pub(crate) use dequeue::{groups_ahead, spare_groups};
 pub(crate) use forget::FORGOTTEN_MAX;
 pub use hold::HOLDS_MAX;
+use hold::Hold;
 
 use crate::contents::Contents;
 use crate::job::Forgotten;
@@ -179,8 +180,8 @@ pub(crate) struct RingHead {
     /// Positions of the pages that are being copied to disk out of turn: the first `cleaning` of these.
     pub cleanings: [u64; CLEANINGS_MAX],
     pub cleaning: u64,
-    /// The pages that are held: the first `holds` of these.
-    pub held: [u64; HOLDS_MAX],
+    /// What is held: the first `holds` of these.
+    pub held: [Hold; HOLDS_MAX],
     pub holds: u64,
 }
 
