@@ -83,6 +83,7 @@ fn version(tier: &FlashTier, page: u64, how: Reading) -> u64 {
 
 struct World {
     tier: Arc<FlashTier>,
+    flash: Arc<MemoryDevice>,
     disk: Arc<Holding>,
 }
 
@@ -94,7 +95,7 @@ impl World {
         (0..PAGES)
             .for_each(|page| medium.write(disk_offset(PageId(page), PAGE as u32), &bytes(page, 1)).unwrap());
         let disk = Arc::new(Holding { disk: medium, holds: AtomicBool::new(false), held: AtomicU64::new(0) });
-        let tier = FlashTier::create(flash, disk.clone(), options(policy)).unwrap();
+        let tier = FlashTier::create(flash.clone(), disk.clone(), options(policy)).unwrap();
         disk.holds.store(true, SeqCst);
         let writer = {
             let tier = tier.clone();
@@ -103,36 +104,47 @@ impl World {
         while disk.held.load(SeqCst) == 0 {
             sleep(Duration::from_micros(10));
         }
-        (Self { tier, disk }, writer)
+        (Self { tier, flash, disk }, writer)
     }
 
-    /// In many tasks at once; each must end while the write is held.
     fn others_write(&self, pages: std::ops::Range<u64>) {
-        let ended = Arc::new(AtomicU64::new(0));
-        let tasks = (0..4).map(|task| {
-            let (tier, pages, ended) = (self.tier.clone(), pages.clone(), ended.clone());
-            spawn("other", move || {
-                for page in pages.skip(task).step_by(4).filter(|page| *page != HELD) {
-                    tier.write_pages(PageId(page), &bytes(page, 3)).unwrap();
-                }
-                ended.fetch_add(1, SeqCst);
-            })
-        });
-        let tasks: Vec<_> = tasks.collect();
-        // Time passes only when all tasks wait.
-        let is_over = || ended.load(SeqCst) == tasks.len() as u64;
-        let in_time = (0..10_000).any(|_| {
-            sleep(Duration::from_micros(100));
-            is_over()
-        });
-        assert!(in_time, "writers of other pages wait for the one that is held");
-        tasks.into_iter().for_each(|task| task.join());
+        others_write(&self.tier, pages);
+    }
+
+    /// Changes a byte of the copy on flash of the page that is being written.
+    fn damage(&self) {
+        let image = support::bytes_of(&*self.flash);
+        let at = image.chunks(PAGE).position(|found| found == bytes(HELD, 2)).expect("it is on flash");
+        self.flash.write((at * PAGE) as u64, &[0xee; 512]).unwrap();
     }
 
     fn release(&self, writer: JoinHandle) {
         self.disk.holds.store(false, SeqCst);
         writer.join();
     }
+}
+
+/// In many tasks at once; each must end while the write is held.
+fn others_write(tier: &Arc<FlashTier>, pages: std::ops::Range<u64>) {
+    let ended = Arc::new(AtomicU64::new(0));
+    let tasks = (0..4).map(|task| {
+        let (tier, pages, ended) = (tier.clone(), pages.clone(), ended.clone());
+        spawn("other", move || {
+            for page in pages.skip(task).step_by(4).filter(|page| *page != HELD) {
+                tier.write_pages(PageId(page), &bytes(page, 3)).unwrap();
+            }
+            ended.fetch_add(1, SeqCst);
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    // Time passes only when all tasks wait.
+    let is_over = || ended.load(SeqCst) == tasks.len() as u64;
+    let in_time = (0..10_000).any(|_| {
+        sleep(Duration::from_micros(100));
+        is_over()
+    });
+    assert!(in_time, "writers of other pages wait for the one that is held");
+    tasks.into_iter().for_each(|task| task.join());
 }
 
 fn run(seed: u64, main: impl FnOnce() + Send) {
@@ -157,10 +169,14 @@ fn a_version_that_was_read_is_never_followed_by_an_older_one() {
     #[cfg(feature = "mutants")]
     support::mutants::bring_to_life();
     for policy in POLICIES {
-        for how in [Reading::Populates, Reading::StaysOut, Reading::Around] {
+        let ways = [Reading::Populates, Reading::StaysOut, Reading::Around];
+        for (how, is_damaged) in ways.into_iter().flat_map(|how| [(how, false), (how, true)]) {
             run(1, || {
                 let (world, writer) = World::with_a_held_write(policy);
                 assert_eq!(version(&world.tier, HELD, how), 2, "{policy:?}: it is on flash");
+                if is_damaged {
+                    world.damage();
+                }
                 let mut readers = Vec::new();
                 for from in [100, 164, 300] {
                     world.others_write(from..from + 64);
@@ -225,8 +241,7 @@ fn power_fails_while_one_write_is_held() {
             while disk.held.load(SeqCst) == 0 {
                 sleep(Duration::from_micros(10));
             }
-            let world = World { tier, disk };
-            world.others_write(100..400);
+            others_write(&tier, 100..400);
             for seed in 0..40 {
                 let [flash, disk] = [&flash, &medium].map(|device| device.after_crash(&Survival::Seed(seed)));
                 let opened = FlashTier::open(Arc::new(flash), Arc::new(disk), options.clone());
@@ -236,8 +251,9 @@ fn power_fails_while_one_write_is_held() {
                 }
                 tier.close().unwrap();
             }
-            world.release(writer);
-            world.tier.close().unwrap();
+            disk.holds.store(false, SeqCst);
+            writer.join();
+            tier.close().unwrap();
         });
     }
 }

@@ -59,7 +59,7 @@ pub struct LogModel {
     pub(super) staying: Option<u64>,
     /// Positions of the pages that are being copied to disk out of turn.
     pub(super) cleaning: BTreeSet<u64>,
-    /// Pages of which versions from a position on do not leave; one may be held several times.
+    /// Pages of which versions from a position on do not leave.
     pub(super) held: Vec<(PageId, u64)>,
 }
 

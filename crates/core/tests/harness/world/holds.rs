@@ -29,6 +29,10 @@ impl World {
             return;
         }
         let page = choices.below(self.pages_used) as u32;
+        if self.held.iter().any(|held| held.page == page) {
+            // A page has one writer at a time.
+            return;
+        }
         let mut partition = partition!(self);
         let from = partition.window().1.0;
         let is_held = partition.hold(id(page));
