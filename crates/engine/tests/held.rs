@@ -259,7 +259,7 @@ fn power_fails_while_one_write_is_held() {
     }
 }
 
-/// Whoever holds pages may wait for room. Under `reuse` all pages of a group may stay, and hold up the next ones.
+/// Whoever holds pages may wait for room. Under `reuse` all pages of a group may stay.
 #[test]
 fn writers_get_on_with_pages_held_in_all_the_ring() {
     for seed in 0..200 {
