@@ -214,8 +214,8 @@ fn nobody_waits_for_the_write_of_another_page() {
     }
 }
 
-/// Pages whose writes are acknowledged, and on no device durably but on flash, leave the flash while one write
-/// is held. Power fails: each is whole, in one version or the other.
+/// Pages whose writes are acknowledged, and on no device durably but on flash, leave the flash while one
+/// write is held. Power fails: each is whole, in one version or the other.
 #[test]
 fn power_fails_while_one_write_is_held() {
     #[cfg(feature = "mutants")]
