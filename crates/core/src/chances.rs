@@ -41,8 +41,8 @@ impl Partition<'_> {
 
     /// Log placement: versions of `page` that enter from now on do not leave the flash until
     /// [`Partition::let_go`], whatever the policy says: a dequeue gives the newest one a second chance, as
-    /// long as a group of the ring is free. A page is held once at a time. False: too many pages are held, at most
-    /// [`crate::HOLDS_MAX`] and a quarter of the slots.
+    /// long as a group of the ring is free. A page is held once at a time. False: too many pages are held,
+    /// at most [`crate::HOLDS_MAX`] and a quarter of the slots.
     #[must_use]
     pub fn hold(&mut self, page: PageId) -> bool {
         match &mut self.place {
