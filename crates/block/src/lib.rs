@@ -4,19 +4,28 @@
 //! [`Server`] offers a volume over NBD, and with the feature `ublk` as a block device of the kernel.
 #![forbid(unsafe_code)]
 
+mod check;
 mod config;
+mod create;
+mod edit;
 mod journal;
 mod open;
 mod server;
 mod steer;
 mod volume;
+mod words;
 
+pub use check::{check_volume, is_of_a_volume};
 pub use config::{ConfigError, VolumeConfig};
+pub use create::{create_volume, create_volume_with, is_half_made};
 pub use entresol_engine::{DailyWrites, NotABudget};
+pub use journal::{
+    Identity, JournalReport, JournalState, Names, NotOurs, Origin, Parts, accept_journal, go_without_journal,
+    journals, remove_journal,
+};
 pub use open::{
-    OpenError, change_policy, create_volume, detach_volume, empty_volume, inspect_volume, open_volume,
-    remove_journal,
+    OpenError, change_policy, detach_volume, empty_volume, inspect_volume, open_volume, remove_ended_journal,
 };
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, UblkOptions, ask};
 pub use steer::{Bypassed, Latency, SteerOptions, Streams};
-pub use volume::{Ahead, CacheOptions, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
+pub use volume::{Ahead, CacheOptions, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};

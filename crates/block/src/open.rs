@@ -1,17 +1,18 @@
-//! Making and opening a volume as its configuration says. Devices are locked while they are open, so a volume
+//! Opening a volume as its configuration says. Devices are locked while they are open, so a volume
 //! has one server.
 
 use crate::config::{ConfigError, VolumeConfig};
-use crate::volume::follow_no_journal;
-use crate::{CacheOptions, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
+use crate::create::is_half_made;
+use crate::journal;
+use crate::volume::{follow_no_journal, journal_is_gone, told_of_loss};
+use crate::words;
+use crate::{CacheOptions, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
-    DetachReport, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions, Uuid, flash_bytes,
-    flash_has_failed, inspect,
+    DetachReport, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions, Uuid, disk_binding,
+    flash_bytes, flash_has_failed, give_up_lost, inspect, is_flash_needed, lost_on,
 };
-use entresol_format::fingerprint::LABEL_FILE_BYTES;
-use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use thiserror::Error;
@@ -33,14 +34,31 @@ pub enum OpenError {
         why: String,
     },
     /// The engine refuses, or failed.
-    #[error(transparent)]
+    #[error("{}", words::of(.0))]
     Tier(#[from] TierError),
+    /// Bytes are lost, which the sentence names. Everything else is on disk.
+    #[error("{0}")]
+    Losing(String),
     /// As [`OpenError::Tier`].
     #[error(transparent)]
-    Volume(#[from] VolumeError),
+    Volume(VolumeError),
 }
 
-fn device_error(what: &'static str, path: &Path, why: impl ToString) -> OpenError {
+/// The error of a detach, in the words of a volume.
+fn losing(error: TierError, page_bytes: u32) -> OpenError {
+    told_of_loss(&error, page_bytes.into()).map_or(OpenError::Tier(error), OpenError::Losing)
+}
+
+impl From<VolumeError> for OpenError {
+    fn from(error: VolumeError) -> Self {
+        match error {
+            VolumeError::Tier(error) => Self::Tier(error),
+            error => Self::Volume(error),
+        }
+    }
+}
+
+pub(crate) fn device_error(what: &'static str, path: &Path, why: impl ToString) -> OpenError {
     OpenError::Device { what, path: path.display().to_string(), why: why.to_string() }
 }
 
@@ -55,8 +73,20 @@ fn check_size(what: &str, bytes: u64) -> Result<(), ConfigError> {
 }
 
 /// Opens a regular file or block device of its present size.
-fn open(what: &'static str, path: &Path, direct: bool) -> Result<Arc<dyn Device>, OpenError> {
-    let metadata = path.metadata().map_err(|error| device_error(what, path, error))?;
+pub(crate) fn open(what: &'static str, path: &Path, direct: bool) -> Result<Arc<dyn Device>, OpenError> {
+    open_with(what, path, FileOptions { is_direct_wanted: direct, ..FileOptions::existing() })
+}
+
+/// As [`open`], to be read only, while another program may have it open.
+pub(crate) fn look(what: &'static str, path: &Path) -> Result<Arc<dyn Device>, OpenError> {
+    open_with(what, path, FileOptions { is_direct_wanted: false, ..FileOptions::shared() })
+}
+
+fn open_with(what: &'static str, path: &Path, options: FileOptions) -> Result<Arc<dyn Device>, OpenError> {
+    let metadata = path.metadata().map_err(|error| match what == "label" && is_half_made(path) {
+        true => device_error(what, path, "its `entresol volume create` was cut off; run it again"),
+        false => device_error(what, path, error),
+    })?;
     let kind = metadata.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return Err(device_error(
@@ -68,7 +98,6 @@ fn open(what: &'static str, path: &Path, direct: bool) -> Result<Arc<dyn Device>
     if kind.is_file() {
         check_size(&format!("{what} {}", path.display()), metadata.len())?;
     }
-    let options = FileOptions { is_direct_wanted: direct, ..FileOptions::existing() };
     let device = FileDevice::open(path, options).map_err(|error| device_error(what, path, error))?;
     Ok(Arc::new(device))
 }
@@ -83,36 +112,11 @@ fn identity(what: &'static str, path: &Path) -> Result<(bool, u64, u64), OpenErr
 }
 
 /// Refuses a flash device that is the disk, under whatever name.
-fn check_two_devices(config: &VolumeConfig) -> Result<(), OpenError> {
+pub(crate) fn check_two_devices(config: &VolumeConfig) -> Result<(), OpenError> {
     if identity("disk", &config.disk)? == identity("flash", &config.flash)? {
         return Err(device_error("flash", &config.flash, "is the disk; give a device of its own"));
     }
     Ok(())
-}
-
-/// Makes the volume: the label file, and an empty cache on flash. Returns the configuration with the number
-/// of slots. Nothing on the disk is changed. `overwrite`: also on a flash device with any content.
-///
-/// # Errors
-/// [`OpenError`]; then there is no label file.
-pub fn create_volume(config: &VolumeConfig, overwrite: bool) -> Result<VolumeConfig, OpenError> {
-    let (disk_path, flash_path, label_path) = (&config.disk, &config.flash, &config.label);
-    check_two_devices(config)?;
-    if label_path.symlink_metadata().is_ok() {
-        return Err(device_error("label", label_path, "exists; name a new file, or another volume"));
-    }
-    let disk = open("disk", disk_path, config.direct_io)?;
-    let flash = open("flash", flash_path, config.direct_io)?;
-    let options = config.options_for(flash.geometry().capacity_bytes)?.overwriting(overwrite);
-    let make = || -> Result<(), OpenError> {
-        let file = FileOptions { is_direct_wanted: false, ..FileOptions::create(LABEL_FILE_BYTES) };
-        let label =
-            FileDevice::open(label_path, file).map_err(|error| device_error("label", label_path, error))?;
-        let volume = Volume::create(disk, Arc::new(label), flash, options.clone())?;
-        Ok(volume.close()?)
-    };
-    make().inspect_err(|_| _ = std::fs::remove_file(label_path))?;
-    Ok(VolumeConfig { slots: options.slots(), ..config.clone() })
 }
 
 /// Opens the volume. Returns messages for the owner, too. If a change of policy ended before the
@@ -121,13 +125,27 @@ pub fn create_volume(config: &VolumeConfig, overwrite: bool) -> Result<VolumeCon
 /// # Errors
 /// [`OpenError`].
 pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenError> {
+    let (mut volume, notices) = open_as_configured(config)?;
+    let notices: Vec<String> = notices.iter().map(|notice| words::of_volumes(notice)).collect();
+    volume.pass_trims(config.pass_trims);
+    volume.was_told(&notices);
+    Ok((volume, notices))
+}
+
+fn open_as_configured(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenError> {
     let options = config.cache_options()?;
     if !config.cache {
         let label = open("label", &config.label, false)?;
         let disk = open("disk", &config.disk, config.direct_io)?;
-        let (volume, notices) = Volume::open_without_cache(disk, label, options)?;
-        volume.pass_trims(config.pass_trims);
-        return Ok((volume, notices));
+        journal::check_elsewhere(config, named_by(&*label)?)?;
+        // Without a failed flash there is nothing to record.
+        let is_wanted = flash_has_failed(&*label)? || config.journal.exists();
+        let opened = match if is_wanted { journal_of(config)? } else { None } {
+            None => Volume::open_without_cache(disk, label, options)?,
+            Some(journal) => Volume::open_without_cache_with_journal(disk, label, options, journal)
+                .map_err(|error| at_journal(config, error))?,
+        };
+        return Ok(opened);
     }
     check_two_devices(config)?;
     let mut notices = release_other(config, &options)?;
@@ -136,15 +154,41 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
     Ok((volume, notices))
 }
 
+/// The journal that the label of the disk names. Nil: none.
+pub(crate) fn named_by(label: &dyn Device) -> Result<Uuid, TierError> {
+    Ok(disk_binding(label)?.map_or(Uuid::NIL, |binding| binding.log))
+}
+
+/// The device of a journal, and who keeps it.
+type KeptJournal = (Arc<dyn Device>, journal::Origin);
+
+/// The journal of the configuration, if it has one. Made if need be.
+fn journal_of(config: &VolumeConfig) -> Result<Option<KeptJournal>, OpenError> {
+    if config.journal.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    Ok(Some((journal::open_file(config)?, journal::origin(config)?)))
+}
+
+/// An error of an open; one of the journal names its path.
+fn at_journal(config: &VolumeConfig, error: VolumeError) -> OpenError {
+    match error {
+        VolumeError::NotOurs(why) => device_error("journal", &config.journal, why),
+        error => error.into(),
+    }
+}
+
 /// Opens the volume with the cache that has these options.
 fn open_cache(config: &VolumeConfig, options: CacheOptions) -> Result<(Volume, Vec<String>), OpenError> {
     let label = open("label", &config.label, false)?;
     let disk = open("disk", &config.disk, config.direct_io)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
     let steer = config.steer_options()?;
-    let (volume, notices) = match config.journal.as_os_str().is_empty() {
-        true => Volume::open(disk, label, flash, options)?,
-        false => Volume::open_with_journal(disk, label, flash, options, (open_journal(config)?, boot()))?,
+    journal::check_elsewhere(config, named_by(&*label)?)?;
+    let (volume, notices) = match journal_of(config)? {
+        None => Volume::open(disk, label, flash, options)?,
+        Some(journal) => Volume::open_with_journal(disk, label, flash, options, journal)
+            .map_err(|error| at_journal(config, error))?,
     };
     volume.steer(steer);
     volume.pass_trims(config.pass_trims);
@@ -184,74 +228,61 @@ fn release_other(config: &VolumeConfig, wanted: &CacheOptions) -> Result<Vec<Str
         wanted.policy()
     );
     let (volume, mut notices) = open_cache(config, found.into())?;
-    volume.detach()?;
+    volume.detach(Loss::Refused).map_err(|error| losing(error, config.page_bytes))?;
     volume.close()?;
     notices.push(told);
     Ok(notices)
 }
 
-/// Removes the journal of a volume that was closed: it has nothing.
-pub fn remove_journal(config: &VolumeConfig) {
-    if !config.journal.as_os_str().is_empty() {
-        // An empty one may stay.
-        let _ = std::fs::remove_file(&config.journal);
-    }
-}
-
-/// Opens the journal, or makes it. It lies in a folder where everybody may make files: one that is not this
-/// user's own, regular file is refused.
-fn open_journal(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenError> {
-    let path = &config.journal;
-    let refuse = |why: String| device_error("journal", path, why);
-    let new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    if let Err(error) = new
-        && error.kind() != ErrorKind::AlreadyExists
-    {
-        return Err(refuse(format!("cannot be made ({error}); set `journal` to another path, or to \"\"")));
-    }
-    let metadata = path.symlink_metadata().map_err(|error| refuse(error.to_string()))?;
-    if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(refuse("is not a regular file of this user; set `journal` to another path".to_owned()));
-    }
-    // One that a killed server has left is used as it is.
-    let bytes = if metadata.len() == 0 { config.journal_bytes } else { metadata.len() };
-    let options = FileOptions { is_direct_wanted: false, ..FileOptions::create(bytes) };
-    let device = FileDevice::open(path, options).map_err(|error| refuse(error.to_string()))?;
-    Ok(Arc::new(device))
+/// Removes the journal of a volume that was closed, if nothing is in it.
+pub fn remove_ended_journal(config: &VolumeConfig) {
+    journal::remove_ended(config);
 }
 
 /// Copies all dirty pages of a volume without a server to disk, and releases the disk from its flash. The
 /// cache on flash may be another one than the configuration says.
 ///
 /// # Errors
-/// [`OpenError`].
-pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
+/// [`OpenError`]; [`OpenError::Losing`] with the bytes that are lost, unless the `loss` is accepted.
+pub fn detach_volume(config: &VolumeConfig, loss: Loss) -> Result<DetachReport, OpenError> {
     let (found, has_failed) = bound(config)?;
-    if found.is_none() && !has_failed {
+    let is_journal_named = named_by(&*look("label", &config.label)?)? != Uuid::NIL;
+    if found.is_none() && !has_failed && !is_journal_named {
         // No cache has anything that the disk lacks. If the disk needs one, this is refused.
         let label = open("label", &config.label, false)?;
+        if loss == Loss::Accepted {
+            give_up_lost(&*label)?;
+        }
         let disk = open("disk", &config.disk, config.direct_io)?;
         let (volume, notices) = Volume::open_without_cache(disk, label, config.cache_options()?)?;
         volume.close()?;
-        remove_journal(config);
+        remove_ended_journal(config);
         return Ok(DetachReport { cache: Uuid::NIL, pages_written: 0, notices });
     }
-    if config.journal.exists() {
+    let mut notices = Vec::new();
+    if is_journal_named {
         // What a killed server has acknowledged comes first.
         let options = found.map_or_else(|| config.cache_options(), |found| Ok(found.into()))?;
-        let (volume, _) = open_cache(config, options)?;
+        let (volume, told) = open_cache(config, options)?;
         volume.close()?;
-        remove_journal(config);
+        remove_ended_journal(config);
+        notices = told;
     }
     let label = open("label", &config.label, false)?;
     let disk = open("disk", &config.disk, config.direct_io)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
     let (home, _) = InPlaceDisk::open(disk, label)?;
-    let report = entresol_engine::detach(flash, home.clone())?;
+    let detached = match loss {
+        Loss::Refused => entresol_engine::detach(flash, home.clone()),
+        Loss::Accepted => entresol_engine::detach_with_loss(flash, home.clone()),
+    };
+    let report = detached.map_err(|error| losing(error, config.page_bytes))?;
     let layer = DiskLayer::open(home, config.page_bytes)?;
     follow_no_journal(&*layer)?;
     layer.close()?;
-    Ok(report)
+    notices.extend(report.notices);
+    let notices = notices.iter().map(|notice| words::of_volumes(notice)).collect();
+    Ok(DetachReport { notices, ..report })
 }
 
 /// Begins an empty cache with the configuration `after` on the flash of a volume without a server; all dirty
@@ -262,15 +293,16 @@ pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
 pub fn empty_volume(
     before: &VolumeConfig,
     after: &VolumeConfig,
+    loss: Loss,
 ) -> Result<(DetachReport, VolumeConfig), OpenError> {
     let capacity = open("flash", &before.flash, before.direct_io)?.geometry().capacity_bytes;
     let options = after.options_after(&before.cache_options()?, capacity)?;
-    let report = detach_volume(before)?;
+    let report = detach_volume(before, loss)?;
     // It is bound to the disk again.
     let after = VolumeConfig { slots: options.slots(), ..after.clone() };
     let (volume, _) = open_volume(&after)?;
     volume.close()?;
-    remove_journal(&after);
+    remove_ended_journal(&after);
     Ok((report, after))
 }
 
@@ -279,20 +311,16 @@ pub fn empty_volume(
 ///
 /// # Errors
 /// [`OpenError`].
-pub fn change_policy(before: &VolumeConfig, after: &VolumeConfig) -> Result<VolumeConfig, OpenError> {
+pub fn change_policy(
+    before: &VolumeConfig,
+    after: &VolumeConfig,
+    loss: Loss,
+) -> Result<VolumeConfig, OpenError> {
     let old = before.cache_options()?;
     if after.cache_options().is_ok_and(|new| new.keeps_pages_of(&old)) {
         return Ok(after.clone());
     }
-    Ok(empty_volume(before, after)?.1)
-}
-
-/// The start of this machine that its kernel names. Nil if it names none: then a journal outside of memory
-/// must not be kept over a power failure.
-fn boot() -> Uuid {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    u128::from_str_radix(&digits, 16).map_or(Uuid::NIL, |number| Uuid(number.to_be_bytes()))
+    Ok(empty_volume(before, after, loss)?.1)
 }
 
 /// The state of a volume without a server, read from its flash.
@@ -301,9 +329,17 @@ fn boot() -> Uuid {
 /// [`OpenError`].
 pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> {
     let disk = open("disk", &config.disk, config.direct_io)?;
+    let page_bytes = u64::from(config.page_bytes);
+    let lost = lost_on(&*open("label", &config.label, false)?)?;
+    let log = look("label", &config.label).ok().and_then(|label| named_by(&*label).ok()).unwrap_or(Uuid::NIL);
+    let writes = journal::waiting(config, log);
     let none = VolumeStatus {
         volume_bytes: disk.geometry().capacity_bytes,
-        page_bytes: config.page_bytes.into(),
+        page_bytes,
+        lost: lost.iter().map(|range| Lost::of(range, page_bytes)).collect(),
+        journal_writes: writes.unwrap_or(0),
+        journal_missing: writes.is_none(),
+        start_notices: if writes.is_none() { vec![journal_is_gone(None)] } else { Vec::new() },
         ..VolumeStatus::default()
     };
     if !config.cache {
@@ -316,6 +352,14 @@ pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> 
         return Ok(VolumeStatus { policy, mode, slots: options.slots().into(), ..none });
     }
     let flash = open("flash", &config.flash, config.direct_io)?;
+    // Without its label, what is on flash is told.
+    let is_free = |label: Arc<dyn Device>| -> Result<bool, TierError> {
+        Ok(FlashTier::bound_options(&*flash, &*label)?.is_none() && !is_flash_needed(&*label)?)
+    };
+    if look("label", &config.label).ok().map(is_free).transpose()? == Some(true) {
+        let (policy, mode) = (Some(options.policy().to_owned()), Some(options.mode().name().to_owned()));
+        return Ok(VolumeStatus { policy, mode, slots: options.slots().into(), detached: true, ..none });
+    }
     let report = inspect(&*flash)?;
     let occupancy = report.directory.map(|directory| directory.occupancy);
     Ok(VolumeStatus {

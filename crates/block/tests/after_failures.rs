@@ -2,12 +2,12 @@
 
 mod support;
 
-use entresol_block::{CacheOptions, SECTOR_BYTES, Volume};
-use entresol_core::PolicyKind;
+use entresol_block::{CacheOptions, Loss, SECTOR_BYTES, Volume};
+use entresol_core::{Mode, PolicyKind};
 use entresol_device::{
     Counters, Device, DeviceError, Fault, FaultPlan, FaultyDevice, Geometry, Injection, Io, MemoryDevice,
 };
-use entresol_engine::{TierOptions, Uuid, flash_bytes};
+use entresol_engine::{FragmentOptions, TierOptions, Uuid, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_runtime::sim::{SimConfig, Simulation};
@@ -116,7 +116,7 @@ fn writes_are_kept_after_a_change_of_the_cache_has_failed() {
             volume.write(0, &filled(1), false).unwrap();
             let before = counting.writes.load(SeqCst);
             counting.fails_at.store(before + fails_at, SeqCst);
-            let changed = volume.set_cache(CacheOptions::from(new.clone()));
+            let changed = volume.set_cache(CacheOptions::from(new.clone()), Loss::Refused);
             total = total.max(counting.writes.load(SeqCst) - before);
             let acknowledged = volume.write(0, &filled(2), false).is_ok();
             let (now, _) = volume.cache_options().unwrap();
@@ -242,10 +242,64 @@ fn writes_after(give_up: impl Fn(&Volume) -> Result<(), entresol_engine::TierErr
 
 #[test]
 fn a_drain_that_could_not_end_the_journal_leaves_no_old_records() {
-    writes_after(Volume::drain);
+    writes_after(|volume| volume.drain(Loss::Refused));
 }
 
 #[test]
 fn a_detach_that_could_not_end_the_journal_leaves_no_old_records() {
-    writes_after(Volume::detach);
+    writes_after(|volume| volume.detach(Loss::Refused));
+}
+
+/// Before a sector of the disk's fingerprint gets a third content, the disk is synced: that fails, and loses
+/// pages that were written to disk before. None of them is read in its older version.
+#[test]
+fn a_sync_for_the_fingerprint_that_fails_is_known_to_whoever_reads() {
+    const DISK_PAGES: u64 = 4000;
+    let write_through = |policy| TierOptions { mode: Mode::WriteThrough, ..options(policy) };
+    let sce = FragmentOptions::of_pages(256, PAGE as u32, PageFormat::Raw);
+    let caches: [Option<CacheOptions>; 3] =
+        [Some(sce.into()), Some(write_through(PolicyKind::FaceGsc).into()), None];
+    for cache in caches {
+        simulate(3, || {
+            let plan = Arc::new(FaultPlan::none());
+            let device =
+                |name, bytes| Arc::new(FaultyDevice::new(name, MemoryDevice::new(name, bytes), plan.clone()));
+            let disk = device("disk", DISK_PAGES * PAGE as u64);
+            let label = Arc::new(MemoryDevice::new("label", LABEL_FILE_BYTES));
+            let flash = Arc::new(MemoryDevice::new("flash", 8 << 20));
+            let options = cache.clone().unwrap_or(sce.into());
+            let created = Volume::create(disk.clone(), label.clone(), flash, options.clone()).unwrap();
+            let volume = match cache {
+                Some(_) => created,
+                None => {
+                    created.detach(Loss::Refused).unwrap();
+                    created
+                }
+            };
+            let pages = || (1000..1030u64).map(|page| page * 7 % 3000 + 500);
+            for number in 1..=2 {
+                // Past the cache.
+                pages().for_each(|page| {
+                    volume.write_of_stream(page * PAGE as u64, &filled(number), false, true).unwrap();
+                });
+                if number == 1 {
+                    volume.flush().unwrap();
+                }
+            }
+            let (at, device) = (plan.operations() + 1, Some("disk".to_owned()));
+            plan.inject(Injection { at, device, fault: Fault::SyncErrorLosingWrites, forever: false });
+            // Sectors of the fingerprint.
+            let failed = (3..9).find_map(|number| volume.write(0, &filled(number), false).err());
+            assert!(failed.is_some() && plan.struck() == 1, "{options:?}: {failed:?}");
+            for page in pages() {
+                let mut found = filled(0);
+                if volume.read_of_stream(page * PAGE as u64, &mut found, true).is_ok() {
+                    assert_eq!(found, filled(2), "page {page}, {options:?}");
+                }
+                if volume.read(page * PAGE as u64, &mut found).is_ok() {
+                    assert_eq!(found, filled(2), "page {page}, {options:?}");
+                }
+            }
+        });
+    }
 }

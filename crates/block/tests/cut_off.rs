@@ -1,7 +1,7 @@
 //! A change of policy of which the configuration knows nothing, since the program that asked for it was
 //! killed: the volume is served again, detached, or changed again, and has everything.
 
-use entresol_block::{VolumeConfig, change_policy, create_volume, detach_volume, open_volume};
+use entresol_block::{Loss, VolumeConfig, change_policy, create_volume, detach_volume, open_volume};
 use std::path::Path;
 
 const PAGE: u64 = 4096;
@@ -51,7 +51,7 @@ fn cut_off(
     };
     write(0..PAGES / 2);
     let (now, bytes) = volume.cache_options().unwrap();
-    volume.set_cache(of(after, &config).options_after(&now, bytes).unwrap()).unwrap();
+    volume.set_cache(of(after, &config).options_after(&now, bytes).unwrap(), Loss::Refused).unwrap();
     write(PAGES / 2..PAGES);
     if !journal {
         volume.flush().unwrap();
@@ -93,14 +93,15 @@ fn a_volume_outlives_a_change_that_its_configuration_does_not_know() {
             let config = made("served");
             expect_all(&config, &format!("{what}, served"));
             let config = made("detached");
-            detach_volume(&config).unwrap_or_else(|error| panic!("{what}, detached: {error}"));
+            detach_volume(&config, Loss::Refused).unwrap_or_else(|error| panic!("{what}, detached: {error}"));
             expect_pages(&std::fs::read(&config.disk).unwrap(), &format!("{what}, detached"));
             // It is detached already: nothing is left to do.
-            detach_volume(&config).unwrap_or_else(|error| panic!("{what}, detached again: {error}"));
+            detach_volume(&config, Loss::Refused)
+                .unwrap_or_else(|error| panic!("{what}, detached again: {error}"));
             expect_all(&config, &format!("{what}, detached and served"));
             // The same change again.
             let config = made("changed");
-            let config = change_policy(&config, &of(after, &config))
+            let config = change_policy(&config, &of(after, &config), Loss::Refused)
                 .unwrap_or_else(|error| panic!("{what}, changed again: {error}"));
             expect_all(&config, &format!("{what}, changed again"));
         }

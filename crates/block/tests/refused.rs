@@ -93,9 +93,9 @@ fn golden_flash(name: &str) -> Vec<u8> {
 fn labels_and_disks_that_are_not_what_they_were() {
     let (made, other) = (Made::new(), Made::new());
     let (disk, label) = (made.read("disk"), made.read("label"));
-    std::fs::remove_file(made.path("label")).unwrap();
+    std::fs::rename(made.path("label"), made.path("hidden")).unwrap();
     made.refuses(&made.config, &PARTS, &["label", "No such file"]);
-    std::fs::write(made.path("label"), &label).unwrap();
+    std::fs::rename(made.path("hidden"), made.path("label")).unwrap();
     made.refuses_with("label", &vec![0; label.len()], &PARTS, &["blank", "backup"]);
     let damaged: Vec<u8> = label.iter().map(|byte| byte ^ 0x5a).collect();
     made.refuses_with("label", &damaged, &PARTS, &["label", "backup"]);

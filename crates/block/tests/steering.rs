@@ -3,7 +3,7 @@
 
 mod support;
 
-use entresol_block::{DailyWrites, SteerOptions, Streams, Volume};
+use entresol_block::{DailyWrites, Loss, SteerOptions, Streams, Volume};
 use entresol_core::{Mode, PolicyKind};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
 use entresol_engine::{TierOptions, flash_bytes};
@@ -108,7 +108,7 @@ impl Parts {
     /// The same door with its cache off.
     fn raw(&self) -> Arc<Volume> {
         let volume = self.create();
-        volume.detach().unwrap();
+        volume.detach(Loss::Refused).unwrap();
         volume
     }
 }

@@ -4,7 +4,7 @@
 mod parts;
 mod support;
 
-use entresol_block::Volume;
+use entresol_block::{Loss, Volume};
 use entresol_core::Mode;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::{random, spawn};
@@ -37,7 +37,7 @@ fn a_kill_after_a_trim_leaves_one_answer() {
             let first = FIRST * PAGE;
             volume.write(first, &[7; 8 * 4096], true).unwrap();
             // Read from disk, so that they are in the cache and not newer.
-            volume.drain().unwrap();
+            volume.drain(Loss::Refused).unwrap();
             let mut page = [0; 8 * 4096];
             for _ in 0..20 {
                 volume.read(first, &mut page).unwrap();
@@ -63,7 +63,7 @@ fn a_read_under_way_brings_no_trimmed_page() {
                 let volume = Arc::new(Parts::new(cache).create());
                 volume.pass_trims(true);
                 volume.write(FIRST * PAGE, &[7; 8 * 4096], true).unwrap();
-                volume.drain().unwrap();
+                volume.drain(Loss::Refused).unwrap();
                 let read = |task: u64| {
                     let volume = volume.clone();
                     spawn("reader", move || {

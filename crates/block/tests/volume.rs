@@ -5,7 +5,7 @@
 mod parts;
 mod support;
 
-use entresol_block::{SECTOR_BYTES, Volume, VolumeError};
+use entresol_block::{Loss, SECTOR_BYTES, Volume, VolumeError};
 use entresol_core::{Cache, Mode, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{TierError, TierOptions};
@@ -76,7 +76,7 @@ fn used_by_several(cache: (Cache, Mode), seed: u64) {
             tasks.collect::<Vec<_>>().into_iter().for_each(|task| task.join());
             expect(&volume, &model.lock().unwrap(), "after all have ended");
             if round == 0 {
-                volume.drain().unwrap();
+                volume.drain(Loss::Refused).unwrap();
                 assert_eq!(volume.status().pages, 0);
                 expect(&volume, &model.lock().unwrap(), "drained");
             }
@@ -85,7 +85,7 @@ fn used_by_several(cache: (Cache, Mode), seed: u64) {
         drop(volume);
         let volume = parts.open();
         expect(&volume, &model.lock().unwrap(), "after a restart");
-        volume.detach().unwrap();
+        volume.detach(Loss::Refused).unwrap();
         expect(&volume, &model.lock().unwrap(), "detached");
         volume.write(SECTOR_BYTES, &[7; SECTOR], true).unwrap();
         model.lock().unwrap()[SECTOR..2 * SECTOR].fill(7);
@@ -111,7 +111,7 @@ fn mode_and_policy_are_changed_under_clients() {
     let modes = [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround];
     let set_mode = |volume: &Volume, mode| {
         let (options, _) = volume.cache_options().expect("there is a cache");
-        options.in_mode(mode).and_then(|options| volume.set_cache(options))
+        options.in_mode(mode).and_then(|options| volume.set_cache(options, Loss::Refused))
     };
     for (cache, seed) in CACHES.into_iter().zip(500..) {
         simulate(seed, || {
@@ -140,7 +140,7 @@ fn mode_and_policy_are_changed_under_clients() {
             assert_eq!(changed, if cache.0 == Cache::Fragments { 2 } else { 4 }, "{cache:?}");
             for other in CACHES.into_iter().chain([cache]) {
                 let (before, _) = volume.cache_options().expect("there is a cache");
-                volume.set_cache(options(other)).unwrap();
+                volume.set_cache(options(other), Loss::Refused).unwrap();
                 assert_eq!(volume.status().policy.as_deref(), Some(other.0.name()));
                 kept += usize::from(options(other).keeps_pages_of(&before) && volume.status().pages > 0);
                 entresol_runtime::sleep(Duration::from_millis(1));
@@ -149,14 +149,14 @@ fn mode_and_policy_are_changed_under_clients() {
             let (before, _) = volume.cache_options().expect("there is a cache");
             let large =
                 TierOptions { page_format: PageFormat::Raw, ..TierOptions::new(PolicyKind::Face, 640) };
-            assert!(volume.set_cache(large.into()).is_err());
+            assert!(volume.set_cache(large.into(), Loss::Refused).is_err());
             assert_eq!(volume.cache_options().expect("there is a cache").0, before);
             assert!(kept > 0, "no change has kept a page");
             tasks.into_iter().for_each(|task| task.join());
             expect(&volume, &model.lock().unwrap(), "after all have ended");
-            volume.detach().unwrap();
+            volume.detach(Loss::Refused).unwrap();
             expect(&volume, &model.lock().unwrap(), "detached");
-            assert!(volume.set_cache(options(cache)).is_err(), "the disk alone serves");
+            assert!(volume.set_cache(options(cache), Loss::Refused).is_err(), "the disk alone serves");
         });
     }
 }
@@ -206,7 +206,7 @@ fn a_drain_that_fails_loses_nothing() {
             let injection =
                 Injection { at: plan.operations() + at, device: None, fault: Fault::Death, forever: true };
             plan.inject(injection);
-            let drained = volume.drain();
+            let drained = volume.drain(Loss::Refused);
             let mut found = vec![0; BYTES as usize];
             let read = volume.read(0, &mut found);
             assert!(read.is_err() || found == model, "{at}: {drained:?}");

@@ -1,6 +1,7 @@
 //! How the command ends when it does not end well: an exit status and one sentence on stderr.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use entresol_runtime::say;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ impl Failure {
             Failure::Run(error) => (2, format!("{error:#}")),
             Failure::Check(sentence) => (1, sentence),
         };
-        eprintln!("entresol: {}", one_line(&sentence));
+        say::tell(&format!("entresol: {}", one_line(&sentence)));
         ExitCode::from(status)
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! Exit status: 0 all well; 1 a check failed (an invariant of a flash cache is broken, or TPC-C's consistency
 //! conditions do not hold); 2 bad input or a failure. Whatever is not 0 comes with one sentence on stderr
-//! that says what, where and what to do. Invariant: everything that can be validated is validated before work
-//! starts, and an output file is written whole or not at all.
+//! that says what, where and what to do. A reader of stdout that has ended (`entresol | head`) is no failure:
+//! the command ends quietly, with status 0 if all else went well. Invariant: everything that can be validated
+//! is validated before work starts, and an output file is written whole or not at all.
 #![forbid(unsafe_code)]
 
 mod args;
 mod command;
 mod failure;
+mod log;
 mod output;
 mod progress;
 
@@ -22,23 +24,18 @@ use tracing_subscriber::filter::LevelFilter;
 const _: () = assert!(entresol_core::mutant::COMPILED_IN == cfg!(feature = "mutants"));
 const _: () = assert!(entresol_runtime::coverage::COMPILED_IN == cfg!(feature = "torture"));
 
-/// Says how much the engine tells on stderr: `error`, `warn`, `info`.
-const LOG: &str = "ENTRESOL_LOG";
-
-/// What the engine tells goes to stderr, if the environment asks for it.
-fn start_log() -> Result<(), Failure> {
-    let Some(level) = std::env::var_os(LOG) else { return Ok(()) };
-    let level = level
-        .to_str()
-        .and_then(|level| level.parse::<LevelFilter>().ok())
-        .ok_or_else(|| Failure::input(format!("{LOG} is {level:?}; give error, warn, info or off")))?;
-    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false).init();
-    Ok(())
+/// How much is told unless the environment says otherwise: a server has nobody else who would notice.
+fn usual_level(command: &Command) -> LevelFilter {
+    match command {
+        Command::Serve(_) => LevelFilter::WARN,
+        _ => LevelFilter::OFF,
+    }
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
-        Ok(cli) => start_log().and_then(|()| run(cli.command)),
+        // The log ends after what it tells of.
+        Ok(cli) => log::start(usual_level(&cli.command)).and_then(|_log| run(cli.command)),
         Err(error) => Err(Failure::Arguments(error)),
     };
     match outcome {
@@ -63,7 +60,7 @@ fn run(command: Command) -> Result<(), Failure> {
             )),
         },
         Command::Check { flash, disk } => command::check::run(&flash, disk.as_deref()),
-        Command::Detach { flash, disk } => command::detach::run(&flash, &disk),
+        Command::Detach { flash, disk, loss } => command::detach::run(&flash, &disk, &loss),
         #[cfg(feature = "torture")]
         Command::Torture(torture) => command::torture::run(&torture),
         #[cfg(not(feature = "torture"))]

@@ -2,18 +2,28 @@
 
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
+use entresol_runtime::say;
 use std::fs::{File, Permissions};
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Prints to stdout. Nobody reading any more (a closed pipe) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other.context("writing to stdout")?),
+    print_to_reader(text).map(drop)
+}
+
+/// As [`print()`]. False: nobody reads any more, and a command that does nothing but print may end.
+pub fn print_to_reader(text: &str) -> Result<bool, Failure> {
+    match say::print(text) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        other => Ok(other.map(|()| true).context("writing to stdout")?),
     }
+}
+
+/// Tells the owner something on stderr that is no failure.
+pub fn notice(text: &str) {
+    say::tell(&format!("entresol: notice: {text}"));
 }
 
 /// Whether stdout takes colour: a terminal, and `NO_COLOR` unset or empty.
@@ -30,8 +40,9 @@ pub struct OutputFile {
 
 impl OutputFile {
     /// Makes sure, before any work, that `path` can be written: its folder exists and takes a new file, and
-    /// nothing but a regular file would be replaced. `option` is the option that named it.
-    pub fn prepare(option: &str, path: &Path) -> Result<Self, Failure> {
+    /// nothing but a regular file would be replaced, and none of `inputs`: the files that the command reads.
+    /// `option` is the option that named it.
+    pub fn prepare(option: &str, path: &Path, inputs: &[PathBuf]) -> Result<Self, Failure> {
         let shown = path.display();
         let refuse = |why: &str| Failure::input(format!("{option} {shown}: {why}"));
         if path.file_name().is_none() {
@@ -46,6 +57,10 @@ impl OutputFile {
             }
             _ => {}
         }
+        if let Some(input) = inputs.iter().find(|input| is_same_file(&path, input)) {
+            let input = input.display();
+            return Err(refuse(&format!("is {input}, which this command reads; give another path")));
+        }
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
@@ -56,6 +71,11 @@ impl OutputFile {
         temporary(&folder)
             .map_err(|error| refuse(&format!("cannot write to the folder {} ({error})", folder.display())))?;
         Ok(Self { path, folder })
+    }
+
+    /// Whether another output would be written over it.
+    pub fn is(&self, other: &Self) -> bool {
+        is_same_file(&self.path, &other.path)
     }
 
     /// Where it will be.
@@ -81,6 +101,18 @@ impl OutputFile {
             let shown = self.path.display();
             format!("writing {shown} (nothing was left behind; check space and permissions)")
         })?)
+    }
+}
+
+/// Whether two paths lead to one file, under whatever names; if they are not there yet: to one place.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (one.metadata(), other.metadata()) {
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        (Err(_), Err(_)) => {
+            let folder = |path: &Path| std::path::absolute(path).ok()?.parent()?.canonicalize().ok();
+            one.file_name() == other.file_name() && folder(one).is_some() && folder(one) == folder(other)
+        }
+        _ => false,
     }
 }
 

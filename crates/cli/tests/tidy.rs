@@ -44,7 +44,6 @@ const STEPS: &[&str] = &[
     "damaged-directory-left",
     "definition-after-its-pages",
     "destage-not-synced",
-    "detach-beside-older-destages",
     "disk-before-flash",
     "disk-not-synced-by-open",
     "durable-position-runs-ahead",
@@ -69,6 +68,8 @@ const STEPS: &[&str] = &[
     "log-not-synced",
     "log-session-not-checked",
     "losses-not-recorded",
+    "lost-page-found-too-early",
+    "lost-page-not-recorded",
     "missing-page-read-from-disk",
     "missing-pages-not-recorded",
     "newer-copy-not-awaited",
@@ -95,7 +96,9 @@ const STEPS: &[&str] = &[
     "stale-flash-believed",
     "superblock-not-synced",
     "switched-off-without-unbinding",
+    "trim-uncovers-lost-pages",
     "turn-of-first-page-only",
+    "turns-shared-by-pages",
     "two-writers-of-a-page",
     "undo-without-compensation",
     "unreadable-clean-page-stops",
@@ -223,6 +226,36 @@ fn commit_subjects_fit() {
     }
 }
 
+/// The numbers of the lines of `text`, but for its tests at the end, that print without a thought for the
+/// reader.
+fn bare_prints(text: &str) -> Vec<usize> {
+    let product = text.split("#[cfg(test)]\nmod ").next().expect("a piece");
+    let macros = ["println!(", "print!(", "dbg!("];
+    let lines = product.lines().zip(1..).filter(|(line, _)| comment(line).is_none());
+    lines
+        .filter(|(line, _)| macros.iter().any(|name| line.contains(name)))
+        .map(|(_, number)| number)
+        .collect()
+}
+
+/// They panic when the terminal is gone, the reader of the pipe has ended, or the file system is full.
+#[test]
+fn nothing_in_the_product_prints_but_through_one_module() {
+    let mut found = Vec::new();
+    for (name, text) in sources() {
+        let is_product =
+            name.starts_with("crates/") && name.contains("/src/") && !name.starts_with("crates/xtask/");
+        if is_product && !name.ends_with("/tests.rs") {
+            found.extend(bare_prints(&text).into_iter().map(|line| format!("{name}:{line}")));
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "use entresol_runtime::say, or output::print of the command:\n{}",
+        found.join("\n")
+    );
+}
+
 /// The names of the mutants in `text` that are not an operand of `&&` or `||`.
 fn not_operands(text: &str) -> Vec<String> {
     let code: String =
@@ -262,6 +295,13 @@ fn a_wide_comment_is_recognised() {
         wide_comments(&format!("// {wide}\n// |{wide}\n// ```\n// {wide}\n// ```\n{wide}\n/// {wide}")),
         [1, 7]
     );
+}
+
+#[test]
+fn a_bare_print_is_recognised() {
+    let text =
+        "println!(1);\n// println!(2);\n  eprint!(3);\nprint(4);\n#[cfg(test)]\nmod tests {\nprintln!(5);";
+    assert_eq!(bare_prints(text), [1, 3]);
 }
 
 #[test]

@@ -60,7 +60,19 @@ fn one_connection_too_many_is_closed() {
     let mut both = [connect(&folder), connect(&folder)];
     let mut third = UnixStream::connect(folder.path("data.sock")).unwrap();
     third.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    has_ended(&mut third);
+    third.read_to_end(&mut Vec::new()).expect("the connection ends");
+    // One that asks for the export (NBD_OPT_GO) is told.
+    let mut fourth = UnixStream::connect(folder.path("data.sock")).unwrap();
+    fourth.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let go = [&3u32.to_be_bytes()[..], b"IHAVEOPT", &7u32.to_be_bytes(), &10u32.to_be_bytes()].concat();
+    fourth.write_all(&[&go[..], &4u32.to_be_bytes(), b"data", &[0, 0]].concat()).unwrap();
+    let mut told = [0; 18 + 20];
+    fourth.read_exact(&mut told).unwrap();
+    assert_eq!(told[18 + 12..18 + 16], (0x8000_0002_u32).to_be_bytes(), "NBD_REP_ERR_POLICY");
+    let mut text = vec![0; u32::from_be_bytes(told[18 + 16..].try_into().unwrap()) as usize];
+    fourth.read_exact(&mut text).unwrap();
+    assert!(String::from_utf8(text).unwrap().contains("connections_max"));
+    drop(fourth);
     both.iter_mut().for_each(|client| client.write(0, &filled(1, 4096)).unwrap());
     // One that leaves makes room.
     let [mut first, second] = both;

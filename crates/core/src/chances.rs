@@ -1,8 +1,9 @@
-//! Second chances: pages of a dequeue that return to the rear of the ring (log placement).
+//! Pages of a dequeue that return to the rear of the ring (log placement): second chances, and pages that are
+//! held.
 
-use crate::Lsn;
 use crate::job::{Admission, DequeuePage, Ticket};
 use crate::partition::{Partition, Place};
+use crate::{Lsn, PageId};
 
 impl Partition<'_> {
     /// Whether pages of a dequeue that leave are to be durable on disk before its second chances are
@@ -11,8 +12,8 @@ impl Partition<'_> {
         matches!(&self.place, Place::Ring(ring) if ring.is_leaving(ticket))
     }
 
-    /// The pages of a dequeue that [leave first](Self::leaves_first) are durable on disk; its first second
-    /// chance says it, too. Who waits until one of them is not on its way there any more is to be told.
+    /// The destages of a dequeue that [leave first](Self::leaves_first) are durable. The first
+    /// [`Partition::restage`] implies this. The caller wakes the tasks that wait for these pages.
     pub fn left(&mut self, ticket: Ticket) {
         if let Place::Ring(ring) = &mut self.place {
             ring.left(ticket);
@@ -35,6 +36,25 @@ impl Partition<'_> {
     pub fn restaged(&mut self, ticket: Ticket) {
         if let Place::Ring(ring) = &mut self.place {
             ring.restaged(ticket);
+        }
+    }
+
+    /// Log placement: versions of `page` that enter from now on do not leave the flash until
+    /// [`Partition::let_go`], whatever the policy says: a dequeue gives the newest one a second chance, as
+    /// long as a group of the ring is free. A page is held once at a time. False: too many pages are held,
+    /// at most [`crate::HOLDS_MAX`] and a quarter of the slots.
+    #[must_use]
+    pub fn hold(&mut self, page: PageId) -> bool {
+        match &mut self.place {
+            Place::Ring(ring) => ring.hold(page, self.contents.staging.window.rear),
+            Place::Slots(_) => false,
+        }
+    }
+
+    /// Ends one [`Partition::hold`] of `page`.
+    pub fn let_go(&mut self, page: PageId) {
+        if let Place::Ring(ring) = &mut self.place {
+            ring.let_go(page);
         }
     }
 }

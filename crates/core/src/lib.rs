@@ -59,7 +59,7 @@ pub use job::{
 };
 pub use mode::{Mode, Route};
 pub use partition::{Occupancy, Partition, SlotView, Unsaved};
-pub use placement::ring::CLEANINGS_MAX;
+pub use placement::ring::{CLEANINGS_MAX, HOLDS_MAX};
 pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
 pub use region::{Shape, bytes_per_slot, region_bytes, sections};
 pub use sample::Drawn;

@@ -3,7 +3,7 @@
 //!
 //! A mutant is an operand of a condition at the place of its bug: `condition && !mutant!("its-name")`.
 //! `choose` activates one mutant, once for the whole process; all others are inactive. The catalogue in the
-//! test kit describes each bug.
+//! test kit names each, and describes those that the rigs hunt.
 //!
 //! Invariant: without the feature the macro is the literal `false`, usable in a constant. So the compiled
 //! code holds no branch, name or choice of any mutant. (The constant below does not compile otherwise.)

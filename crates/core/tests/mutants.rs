@@ -10,7 +10,8 @@ use std::process::Command;
 
 const MUTANT: &str = "ENTRESOL_CORE_MUTANT";
 
-const NOTICED: [&str; 21] = [
+const NOTICED: [&str; 22] = [
+    "held-page-leaves",
     "bypass-before-forgetting-is-durable",
     "bypass-despite-older-copy",
     "ghost-taken-for-a-page",
@@ -45,6 +46,7 @@ fn runs_with_a_mutant() {
         }
         harness::run_that_keeps_out(seed, 4000);
         harness::run_that_stays(seed, 4000);
+        harness::run_that_holds(PolicyKind::FaceGsc, seed);
     }
 }
 

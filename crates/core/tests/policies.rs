@@ -216,6 +216,16 @@ fn reuse_lets_pages_leave_first_as_its_model() {
     assert!(chances > 1000 && waits > 100);
 }
 
+/// Pages whose write to disk is under way do not leave, under any policy of a log, and others get on.
+#[test]
+fn held_pages_stay_as_in_the_models() {
+    for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.placement() == Placement::Log) {
+        let worlds: Vec<World> = (0..16).map(|seed| harness::run_that_holds(policy, seed)).collect();
+        let stayed = worlds.iter().map(|world| world.stayed).sum::<u64>();
+        assert!(stayed > 1000, "{policy:?}: {stayed}");
+    }
+}
+
 /// Long enough for classes to be learned, and for notes to be as old as they get.
 #[test]
 fn reuse_agrees_with_its_models_for_a_long_time() {

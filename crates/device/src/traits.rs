@@ -76,6 +76,11 @@ pub trait Device: Send + Sync {
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError>;
     /// Makes all completed writes durable.
     fn sync(&self) -> Result<(), DeviceError>;
+    /// Waits for syncs that the device makes by itself, not for its user. An error: one has failed, and
+    /// writes since the one before may be lost, though no sync of the user has failed.
+    fn await_own_syncs(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
     /// Tells the device that the range's content is no longer needed. Later reads of it return arbitrary
     /// bytes.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;

@@ -59,13 +59,13 @@ pub enum Reading {
     Around,
 }
 
-/// What a disk lacks since its flash has failed ([`crate::FlashTier::missing`]).
+/// What a disk lacks that is not in its cache either ([`crate::FlashTier::missing`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingPages {
-    /// How many pages.
+    /// How many pages only the flash has, which has failed; 0: it is in use.
     pub pages: u64,
-    /// Those of them that could not be read from the flash when that was last tried: the first page of each
-    /// range, and how many follow each other.
+    /// Pages that could not be read from the flash when that was last tried: the first page of each range,
+    /// and how many follow each other. If the flash has failed, they are among those above.
     pub lost: Vec<(PageId, u32)>,
 }
 

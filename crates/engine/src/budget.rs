@@ -31,13 +31,25 @@ pub enum DailyWrites {
     DeviceWrites(f64),
 }
 
-/// What was written is no budget.
+/// The least budget in bytes: less is a unit that was forgotten.
+const BYTES_MIN: f64 = (1_u64 << 20) as f64;
+
+/// Why a text is no budget.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "flash_writes_per_day = {0:?} is not understood; write \"unlimited\", device writes such as \"0.5x\", or bytes such as \
-     \"200G\" (K, M, G, T are powers of 1024)"
-)]
-pub struct NotABudget(String);
+pub enum NotABudget {
+    /// It has another form.
+    #[error(
+        "flash_writes_per_day = {0:?} is not understood; write \"unlimited\", device writes such as \"0.5x\", or bytes such \
+         as \"200G\" (K, M, G, T are powers of 1024)"
+    )]
+    Form(String),
+    /// So few bytes are a unit that was forgotten.
+    #[error(
+        "flash_writes_per_day = {0:?} is less than a megabyte a day; was a unit forgotten? Write device writes such as \
+         \"0.5x\", or bytes such as \"200G\" (K, M, G, T are powers of 1024)"
+    )]
+    TooFew(String),
+}
 
 impl DailyWrites {
     /// Reads `"unlimited"`, `"0.5x"` or `"200G"`.
@@ -45,7 +57,7 @@ impl DailyWrites {
     /// # Errors
     /// [`NotABudget`].
     pub fn read(text: &str) -> Result<Self, NotABudget> {
-        let wrong = || NotABudget(text.to_owned());
+        let wrong = || NotABudget::Form(text.to_owned());
         if text == "unlimited" {
             return Ok(Self::Unlimited);
         }
@@ -63,7 +75,11 @@ impl DailyWrites {
             "T" => 40,
             _ => return Err(wrong()),
         };
-        Ok(Self::Bytes((number * (1_u64 << shift) as f64) as u64))
+        let bytes = number * (1_u64 << shift) as f64;
+        if bytes < BYTES_MIN {
+            return Err(NotABudget::TooFew(text.to_owned()));
+        }
+        Ok(Self::Bytes(bytes as u64))
     }
 
     /// Bytes a day, of a flash device of `device_bytes`. `None`: there is no limit.
@@ -179,11 +195,15 @@ mod tests {
         let read = |text| DailyWrites::read(text).map(|budget| budget.bytes(1000));
         assert_eq!(read("unlimited"), Ok(None));
         assert_eq!(read("1.5x"), Ok(Some(1500)));
-        assert_eq!(read("4096"), Ok(Some(4096)));
-        assert_eq!(read("0.5K"), Ok(Some(512)));
+        assert_eq!(read("4194304"), Ok(Some(4 << 20)));
+        assert_eq!(read("1024.5K"), Ok(Some((1 << 20) + 512)));
         assert_eq!(read("2G"), Ok(Some(2 << 30)));
+        // A unit was forgotten.
+        for few in ["0.5", "1", "200", "0.5K", "1048575"] {
+            assert!(matches!(DailyWrites::read(few), Err(NotABudget::TooFew(_))), "{few}");
+        }
         for wrong in ["", "x", "0x", "-1G", "1 G", "1xG", "GG", "1KB", "NaN", "inf"] {
-            assert_eq!(read(wrong), Err(NotABudget(wrong.to_owned())));
+            assert_eq!(read(wrong), Err(NotABudget::Form(wrong.to_owned())));
         }
     }
 

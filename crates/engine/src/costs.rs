@@ -9,8 +9,9 @@
 //! ring. So what counts is the time in which a quarter of the groups are written, not the mean.
 
 use crate::buffer::AlignedBuffer;
-use crate::disk::{Home, NoNames};
+use crate::disk::Home;
 use crate::error::flash_error;
+use crate::names::NoNames;
 use crate::{TierError, TierOptions};
 use entresol_core::{Costs, PageId, SlotId};
 use entresol_device::{Device, DeviceError, Io};

@@ -2,6 +2,7 @@
 
 use entresol_core::{Lsn, PageId};
 use entresol_device::DeviceError;
+use entresol_format::missing::PageRange;
 use entresol_shm::{Gone, SegmentError};
 use thiserror::Error;
 
@@ -45,9 +46,10 @@ pub enum TierError {
         /// The device's error.
         source: DeviceError,
     },
-    /// The flash has failed, and this page cannot be read from it any more. The disk has an older version.
+    /// The newest version of this page was on flash alone, and cannot be read there any more: it was damaged,
+    /// or the flash has failed. The disk has an older version.
     #[error(
-        "page {page} is lost: its newest version was on the flash device alone, which has failed ({why}); write it again as a whole, or restore it from a backup"
+        "page {page} is lost: its newest version was on the flash device alone, {why}; write it again as a whole, or restore it from a backup"
     )]
     Lost {
         /// The page.
@@ -55,6 +57,12 @@ pub enum TierError {
         /// Why it cannot be read.
         why: String,
     },
+    /// The newest versions of these pages were on flash alone, and cannot be read there. All others are on
+    /// disk, and nothing was closed.
+    #[error(
+        "{}; every other page is on the disk now, and nothing was closed: write the lost ones again as a whole, or give them up (`--accept-loss`), and the disk's older versions count", told_of(.0)
+    )]
+    Losing(Vec<PageRange>),
     /// The tier failed before and refuses further work.
     #[error(
         "the flash tier has failed and stopped: {reason}; {dirty_pages} pages newer than disk are on it, the oldest change at LSN {oldest}; repair the flash device and restart",
@@ -81,6 +89,27 @@ pub enum TierError {
     /// A setting is out of range. The message has the possible values.
     #[error("{0}")]
     Config(String),
+}
+
+/// Most ranges of lost pages that are named in a sentence.
+const NAMED_MAX: usize = 100;
+
+/// Which pages are lost.
+pub(crate) fn told_of(lost: &[PageRange]) -> String {
+    let pages: u64 = lost.iter().map(|(_, pages)| u64::from(*pages)).sum();
+    let range = |(first, pages): &PageRange| match pages {
+        1 => format!("page {first}"),
+        _ => format!("pages {first} to {}", PageId(first.0 + u64::from(*pages) - 1)),
+    };
+    let mut named: Vec<String> = lost.iter().take(NAMED_MAX).map(range).collect();
+    if lost.len() > NAMED_MAX {
+        named.push(format!("{} more ranges", lost.len() - NAMED_MAX));
+    }
+    let are_lost = match pages {
+        1 => "1 page is lost, whose newest version on flash cannot be read".to_owned(),
+        _ => format!("{pages} pages are lost, whose newest versions on flash cannot be read"),
+    };
+    format!("{are_lost}: {}", named.join(", "))
 }
 
 impl From<Gone> for TierError {

@@ -70,6 +70,18 @@ pub(crate) fn lost(missing: u64, ranges: &[PageRange]) {
     }
 }
 
+/// The newest versions of these pages were on flash alone, and cannot be read there.
+pub(crate) fn pages_lost(pages: &[entresol_core::PageId]) {
+    for page in pages {
+        error!(%page, "page {page} is lost: its newest version on flash is damaged or cannot be read; requests for it fail until it is written again as a whole");
+    }
+}
+
+/// The owner releases the disk though pages are lost.
+pub(crate) fn given_up(losing: &TierError) {
+    warn!("the disk is released with the loss that its owner accepts: {losing}");
+}
+
 /// Copying pages from a failed flash to disk has failed.
 pub(crate) fn not_salvaged(error: &TierError) {
     error!("pages that the disk lacks are not copied from the failed flash now: {error}");

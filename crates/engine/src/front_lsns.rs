@@ -10,7 +10,7 @@
 //!   read once.
 //! - The two copies of a summary must not contradict each other, and must name the page.
 
-use crate::recover::Reader;
+use crate::scan::Reader;
 use crate::{SharedFront, TierError};
 use entresol_core::{Lsn, PageId, Position, mutant};
 use entresol_device::Device;

@@ -27,6 +27,7 @@ static HOOK: OnceLock<Hook> = OnceLock::new();
 /// | "filled" | a frame with its page, which is not offered to the writers |
 /// | "copy" | a group's latch, after a page was copied out |
 /// | "around" | a forgotten page whose newer version is not on disk yet |
+/// | "forget" | a long range of dead pages, of which some are forgotten |
 pub fn set(point: &str, passes: u64, reached: PathBuf) {
     let hook = Hook { point: point.to_owned(), left: AtomicU64::new(passes), reached };
     drop(HOOK.set(hook));

@@ -24,10 +24,14 @@ mod front_lsns;
 #[cfg(feature = "hooks")]
 pub mod hooks;
 mod metrics;
+mod names;
 mod options;
 mod points;
 mod recover;
+mod region;
 mod report;
+mod rescue;
+mod scan;
 mod shadow;
 mod shared;
 mod signal;
@@ -44,7 +48,9 @@ pub use api::{
 };
 pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget};
 pub use buffer::AlignedBuffer;
-pub use disk::{DiskLayer, Home, InPlaceDisk, Names, OwnersLog, WholeDisk, disk_binding};
+pub use disk::{
+    DiskLayer, Home, InPlaceDisk, OwnersLog, WholeDisk, disk_binding, is_flash_needed, name_no_log,
+};
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
 pub use entresol_core::{Costs, Mode};
 pub use entresol_format::label::Session;
@@ -52,16 +58,17 @@ pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
 pub use entresol_format::{LogPosition, Uuid};
 pub use error::{HOW_TO_DETACH, TierError};
-pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
+pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect, is_cache_of_volume};
 pub use forecast::Forecasts;
 pub use fragments::{FragmentOptions, FragmentRead, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use front_flash::FlashPlace;
-pub use options::{TierOptions, flash_bytes};
+pub use names::Names;
+pub use options::{Flushed, TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;
 pub use shadow::Shadow;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
 pub use tier::{
-    DetachReport, FlashRead, FlashTier, cache_on, detach, disown, flash_has_failed, marks_on,
-    renewals_that_differ, renounce,
+    DetachReport, FlashRead, FlashTier, cache_on, detach, detach_with_loss, disown, flash_has_failed,
+    give_up_lost, lost_on, marks_on, renewals_that_differ, renounce,
 };

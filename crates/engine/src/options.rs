@@ -2,8 +2,8 @@
 
 use crate::TierError;
 use crate::budget::WriteBudget;
-use crate::front::objects_config;
-use entresol_core::{Config, Costs, Directory, Mode, Placement, PolicyKind};
+use crate::region::objects_config;
+use entresol_core::{Config, Costs, Directory, Mode, Placement, PolicyKind, Position};
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::superblock::{OBJECTS_MAX, Superblock};
 use entresol_format::{FORMAT_VERSION, Layout, PageFormat, Uuid};
@@ -54,6 +54,8 @@ pub struct TierOptions {
     /// Permits a new cache on devices with any content, except a cache or disk that is needed. Otherwise only
     /// blank devices and our own are used.
     pub overwrite: bool,
+    /// What the owner knows of a program before this one, in the same start of the machine: see [`Flushed`].
+    pub flushed: Option<Flushed>,
     /// What the devices cost, for policies that weigh that. Unknown (the usual setting): as the cache's
     /// superblock says.
     pub costs: Costs,
@@ -96,6 +98,7 @@ impl TierOptions {
             write_workers,
             background_workers,
             overwrite: false,
+            flushed: None,
             costs: Costs::default(),
             measures_costs: false,
             write_budget: WriteBudget::UNLIMITED,
@@ -279,6 +282,19 @@ impl TierOptions {
     pub(crate) fn dirty_possible(&self) -> bool {
         self.mode == Mode::WriteBack && self.policy.placement() == Placement::Log
     }
+}
+
+/// How far a cache with log placement was flushed, for a program after a kill of this one: everything below
+/// the position was durable on flash, and power has not failed since. What an open does not find of that is
+/// damaged; without this, it would look like a flush that a power failure cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flushed {
+    /// The cache.
+    pub cache: Uuid,
+    /// Its epoch: from one open to the next.
+    pub epoch: u64,
+    /// The position.
+    pub below: Position,
 }
 
 /// The least size of the flash device of such a tier, in bytes.

@@ -36,6 +36,7 @@ entresol_runtime::coverage_points! {
     OBJECTS_NEW = "recover: a cache that was never used has no table of objects yet";
     OBJECTS_LOST = "recover: refused, the table of objects is damaged";
     GROUP_LOST = "recover: refused, the write of a durable group was lost";
+    FLUSH_LOST = "recover: refused, the newest flush is damaged, and power has not failed";
     LEFTOVER = "recover: a leftover of an older epoch is ignored";
     SUMMARY_ERASED = "recover: a torn summary beyond the rear is erased";
     REPAIRED = "recover: summaries are repaired";
@@ -47,7 +48,9 @@ entresol_runtime::coverage_points! {
     FETCH_DAMAGED_CLEAN = "fetch: a damaged clean page is read from disk";
     FETCH_DAMAGED_DIRTY = "fetch: a damaged dirty page is reported";
     DEQUEUE_DAMAGED_CLEAN = "dequeue: a damaged clean page is dropped";
-    DEQUEUE_DAMAGED_DIRTY = "dequeue: a damaged dirty page stops the tier";
+    DEQUEUE_DAMAGED_DIRTY = "dequeue: a damaged dirty page is met";
+    PAGES_LOST = "lost pages: the record beside the label names more";
+    LOST_TOO_MANY = "lost pages: the record has no room for more, and the flash counts as failed";
     DEQUEUE_LEFT_FIRST = "dequeue: pages leave before others get their second chances";
     DEQUEUE_OVERTAKEN = "dequeue: a second chance is overtaken by a newer version";
     COPY_DAMAGED = "copy: a damaged page stops the tier";
@@ -68,5 +71,4 @@ entresol_runtime::coverage_points! {
     DIRECTORY_LOST = "slot directory: the device has lost an invalidation";
     WANTED_COPIED = "destage: pages that their owner wants on disk are copied there";
     WANTED_BUSY = "destage: a wanted page is being dequeued, and is waited for";
-    DETACH_COPIED = "detach: a dirty page is copied to disk";
 }

@@ -129,8 +129,8 @@ pub struct SharedFront {
 }
 
 impl SharedFront {
-    /// Attaches the cache of `options` whose back has made the segment at `sharing`, and whose flash is the
-    /// file or block device `flash`. The flash is opened to be read only, without a lock.
+    /// Attaches the cache of `options` whose back has made the segment at `sharing`, and whose flash is at
+    /// `flash`, which is opened to be read only, without a lock.
     ///
     /// # Errors
     /// [`TierError::Refused`]: there is no such segment, it is of another version, size or cache, or has no
@@ -431,10 +431,9 @@ impl SharedFront {
         self.front.metrics()
     }
 
-    /// Calls `count` with every page in the cache, and whether it is newer than disk, under the latch of the
-    /// directory, which is let go of now and then: pages that come and go meanwhile may be missed, or
-    /// counted twice. `count` neither waits nor allocates. It takes as long as it takes to look at the
-    /// directory of the whole cache.
+    /// Calls `count` with every page in the cache, and whether it is newer than disk, under the directory's
+    /// latch. Releases the latch every 512 entries: pages that move meanwhile may be missed or counted twice.
+    /// `count` neither waits nor allocates. Takes time in proportion to the directory of the whole cache.
     ///
     /// # Errors
     /// [`TierError::Gone`].

@@ -78,7 +78,8 @@ pub(crate) fn needed_elsewhere(old: &Superblock, disk: entresol_format::Uuid) ->
     (old.disk != disk && old.is_needed()).then(|| {
         TierError::Refused(format!(
             "the flash device holds cache {} of another disk, {}, which may have pages newer than that disk; detach it \
-             there ({HOW_TO_DETACH}), or wipe the flash device if that database is not wanted any more",
+             there ({HOW_TO_DETACH}). If these pages are not wanted any more, or its label is lost, wipe the flash device: \
+             dd if=/dev/zero of=FLASH bs={COPY_STRIDE} count={COPIES} conv=notrunc,fsync",
             old.cache, old.disk
         ))
     })

@@ -115,6 +115,17 @@ impl Syncs {
         self.state.lock().succeeded >= next
     }
 
+    /// Waits for the syncs that are under way. Returns an error if one has failed.
+    pub(crate) fn settle(&self) -> Result<(), DeviceError> {
+        let begun = self.state.lock().begun;
+        self.wait_for(begun)
+    }
+
+    /// Returns an error if a sync has failed.
+    pub(crate) fn check(&self) -> Result<(), DeviceError> {
+        self.state.lock().failed.clone().map_or(Ok(()), Err)
+    }
+
     /// To be called after a read of pages whose last write was made when `next` was [`Syncs::next`], or
     /// earlier. Returns an error if a sync that failed, or is about to fail, may have lost that write, so
     /// that the read returned an older version.

@@ -19,15 +19,19 @@ pub(crate) type Destages<'a> = ArrayVec<(PageId, &'a [u8]), GROUP_PAGES_MAX>;
 /// Most pages read at once.
 pub(crate) const READS_MAX: usize = 32;
 
+/// Pages that were read as wanted, and the error of each of the others.
+pub(crate) type Read<'a> = (Destages<'a>, ArrayVec<TierError, READS_MAX>);
+
 /// Reads the pages in these slots, at most [`READS_MAX`], one after the other into `buffer`. `prove` says
-/// whether the bytes are the expected version of the page with this index in `wanted`.
-pub(crate) fn read_proved<'a>(
+/// whether the bytes are the expected version of the page with this index in `wanted`. A page that is damaged
+/// is read once more by itself before it is called so.
+pub(crate) fn read_what_is_there<'a>(
     flash: &dyn Device,
     (layout, page_format): (&Layout, PageFormat),
     wanted: &[(PageId, SlotId)],
     buffer: &'a mut [u8],
     prove: impl Fn(usize, &[u8]) -> Result<(), PageFault>,
-) -> Result<Destages<'a>, TierError> {
+) -> Result<Read<'a>, TierError> {
     let page_bytes = layout.page_bytes() as usize;
     let mut batch = ArrayVec::<Io<'_>, READS_MAX>::new();
     for ((_, slot), buffer) in wanted.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
@@ -35,19 +39,37 @@ pub(crate) fn read_proved<'a>(
     }
     unreadable::read_batch(flash, &mut batch).map_err(flash_error)?;
     drop(batch);
-    let mut pages = Destages::new();
+    let (mut pages, mut faults) = (Destages::new(), ArrayVec::new());
     for (at, ((page, slot), data)) in wanted.iter().zip(buffer.chunks_exact_mut(page_bytes)).enumerate() {
-        prove(at, data).map_err(|fault| damaged(*page, *slot, data, fault))?;
-        page_format.unseal(data, *page);
-        pages.push((*page, &*data));
+        let again = |data: &mut [u8]| {
+            unreadable::read(flash, layout.slot_offset(*slot), data).map_err(flash_error)?;
+            Ok::<_, TierError>(prove(at, data))
+        };
+        let proved = prove(at, data).map_or_else(|_| again(data), |()| Ok(Ok(())))?;
+        match proved {
+            Ok(()) => {
+                page_format.unseal(data, *page);
+                pages.push((*page, &*data));
+            }
+            Err(fault) => faults.push(damaged(*page, *slot, data, fault)),
+        }
     }
-    Ok(pages)
+    Ok((pages, faults))
 }
 
 /// The error of a page whose only current copy, in `slot`, is damaged.
 pub(crate) fn damaged(page: PageId, slot: SlotId, data: &[u8], fault: PageFault) -> TierError {
     let place = format!("flash slot {}", slot.0);
     TierError::Damaged { page, place, fault: unreadable::fault_of(data, fault) }
+}
+
+/// The pages that errors name.
+pub(crate) fn named<'a>(faults: impl IntoIterator<Item = &'a TierError>) -> Vec<PageId> {
+    let page = |fault: &TierError| match fault {
+        TierError::Damaged { page, .. } => Some(*page),
+        _ => None,
+    };
+    faults.into_iter().filter_map(page).collect()
 }
 
 /// Writes `pages` to disk, sorted by their places there. Not synced.

@@ -1,9 +1,10 @@
 //! Images of each format version as they were written by the release that introduced it: this release must
 //! read them, or refuse them, as recorded. `tests/golden/v1.image` and `v2.image` hold a flash and a disk
 //! after a power failure in the middle of writing; the damages are applied here. A cache of version 1 is
-//! opened only to be detached, so what is compared is what such an open finds. `v2-failed.image` is of the
-//! fields that version 2 got later, before its release: a cache of raw pages with its devices' costs, whose
-//! flash has failed, and a disk that lacks pages since. The images from before have zeros there.
+//! opened only to be detached, so what is compared is what such an open finds. `v2-failed.image` and
+//! `v2-lost.image` are of the fields that version 2 got later, before its release: a cache of raw pages with
+//! its devices' costs, whose flash has failed, and a disk that lacks pages since; and a disk of which a page
+//! is lost. The images from before have zeros there.
 //!
 //! `ENTRESOL_BLESS=1 cargo test -p entresol-engine --test golden` makes what is not there (from a fixed
 //! seed), and records what is found.
@@ -112,6 +113,33 @@ fn generate_failed() -> Vec<u8> {
         plan.inject(Injection { at, device, fault: Fault::Death, forever: true });
         (PAGES - 8..PAGES).for_each(|page| write(page, 4));
         tier.flush().unwrap();
+        let [flash, disk] = [flash, disk].map(|device| bytes_of(&device.after_crash(&Survival::None)));
+        (flash, disk)
+    });
+    let mut packed = Vec::new();
+    pack(&mut packed, &flash);
+    pack(&mut packed, &disk);
+    packed
+}
+
+/// Two dirty pages have rotted on flash, and the ring goes round: they are lost. One is written again.
+fn generate_lost() -> Vec<u8> {
+    let options = raw_options();
+    let (flash, disk) = simulate(1, || {
+        let (_, flash, disk) = devices(&options);
+        let tier = FlashTier::create(flash.clone(), disk.clone(), options).unwrap();
+        let write = |page, version| tier.write_pages(PageId(page), &raw_page(page, version)).unwrap();
+        (0..4).for_each(|page| write(page, 1));
+        tier.flush().unwrap();
+        for lost in [1, 2] {
+            let bytes = bytes_of(&*flash);
+            let place = bytes.chunks(PAGE).position(|page| page == raw_page(lost, 1));
+            flash.flip_bit((place.expect("it is on flash") * PAGE + 100) as u64 * 8);
+        }
+        (4..PAGES).for_each(|page| write(page, 1));
+        write(2, 5);
+        tier.flush().unwrap();
+        assert_eq!(tier.missing().map(|missing| missing.lost.len()), Some(1), "page 1 is lost");
         let [flash, disk] = [flash, disk].map(|device| bytes_of(&device.after_crash(&Survival::None)));
         (flash, disk)
     });
@@ -321,6 +349,8 @@ fn the_fields_that_version_two_got_later_are_read_as_recorded() {
     }
     let refused = simulate(3, || FlashTier::open(device_of(&flash), device_of(&record), raw_options()).err());
     assert!(refused.unwrap().to_string().contains("record of the pages"));
+    let (flash, disk) = image("v2-lost", generate_lost);
+    expect("v2-lost.flash", &describe_failed(device_of(&flash), &disk));
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    FlashTier, InPlaceDisk, Layer, Mode, Source, TierOptions, detach, disk_offset, flash_bytes,
+    FlashTier, InPlaceDisk, Layer, Mode, Reading, Source, TierOptions, detach, disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
@@ -48,6 +48,36 @@ fn used(mode: Mode) -> Parts {
     }
     tier.close().unwrap();
     (disk, file, flash)
+}
+
+/// A label or a fingerprint with the last number that there is: the next one would have none. It counts as
+/// damaged.
+#[test]
+fn a_forged_number_is_damage_and_no_overflow() {
+    for (at, stride) in [(64 << 10, 16 << 10), (0, 32 << 10)] {
+        for copies in 1..=2 {
+            let (disk, file) = (Arc::new(MemoryDevice::new("disk", 1 << 20)), file());
+            InPlaceDisk::create(disk.clone(), file.clone(), PAGE as u32).unwrap();
+            for copy in 0..copies {
+                let mut block = vec![0; 4096];
+                file.read(at + copy * stride, &mut block).unwrap();
+                let magic: [u8; 8] = block[..8].try_into().unwrap();
+                entresol_format::block::seal(&mut block, magic, u64::MAX - copy);
+                file.write(at + copy * stride, &block).unwrap();
+            }
+            let opened = InPlaceDisk::open(disk, file);
+            if copies == 2 {
+                let why = refusal(opened.map(drop));
+                assert!(why.contains("`sequence` holds"), "{why}");
+                continue;
+            }
+            let (home, _) = opened.unwrap();
+            for number in 1..4 {
+                home.write(disk_offset(PageId(0), PAGE as u32), &page_of(number)).unwrap();
+            }
+            home.sync().unwrap();
+        }
+    }
 }
 
 #[test]
@@ -295,4 +325,42 @@ fn a_sector_that_could_not_be_read_at_first_is_no_foreign_write_later() {
     // From then on it is known.
     disk.device.write(0, &[8; PAGE]).unwrap();
     assert!(InPlaceDisk::open(disk, file).unwrap().1.is_some());
+}
+
+/// The disk is synced before a sector of the fingerprint gets a third content. That sync fails, and loses a
+/// page that was written past the cache: it is not read in its older version.
+#[test]
+fn a_sync_that_the_disk_makes_by_itself_counts_for_the_cache() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    simulate(1, || {
+        const DISK_PAGES: u64 = 2000;
+        let plan = Arc::new(FaultPlan::none());
+        let medium = MemoryDevice::new("disk", DISK_PAGES * PAGE as u64);
+        let disk = Arc::new(FaultyDevice::new("disk", medium, plan.clone()));
+        let home = InPlaceDisk::create(disk, file(), PAGE as u32).unwrap();
+        let options = options(Mode::WriteThrough);
+        let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+        let tier = FlashTier::create(flash, home, options).unwrap();
+        let page = PageId(DISK_PAGES / 2 + 7);
+        tier.write_around(page, &page_of(1)).unwrap();
+        tier.flush().unwrap();
+        tier.write_around(page, &page_of(2)).unwrap();
+        let (at, device) = (plan.operations() + 1, Some("disk".to_owned()));
+        plan.inject(Injection { at, device, fault: Fault::SyncErrorLosingWrites, forever: false });
+        let failed = (3..9).find_map(|number| tier.write_around(PageId(0), &page_of(number)).err());
+        assert!(failed.is_some() && plan.struck() == 1, "{failed:?}");
+        let mut found = vec![0; PAGE];
+        for how in [Reading::Around, Reading::StaysOut] {
+            let read = tier.read_pages(page, &mut found, how);
+            assert!(read.is_err() || found == page_of(2), "an older version is read, {how:?}");
+        }
+    });
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn each_mutant_is_noticed() {
+    let test = "a_sync_that_the_disk_makes_by_itself_counts_for_the_cache";
+    support::mutants::hunt(&[("own-sync-not-counted", test)]);
 }

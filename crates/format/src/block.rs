@@ -92,6 +92,10 @@ pub struct BlockHeader {
 const _: () = assert!(size_of::<BlockHeader>() == 32);
 const CHECKSUM_AT: usize = 24;
 
+/// Sequences are below this, so that those of the next structures are, too: none grows so far in a machine's
+/// life, and one that has is forged.
+pub const SEQUENCE_MAX: u64 = 1 << 62;
+
 /// Why a block was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BlockFault {
@@ -190,6 +194,9 @@ pub fn open(block: &[u8], magic: [u8; 8]) -> Result<BlockHeader, BlockFault> {
     let found = checksum(block);
     if found != header.checksum.get() && !mutant!("block-checksum-not-checked") {
         return Err(BlockFault::Checksum { expected: header.checksum.get(), found });
+    }
+    if header.sequence.get() >= SEQUENCE_MAX {
+        return Err(BlockFault::Field { field: "sequence", found: header.sequence.get() });
     }
     Ok(header)
 }

@@ -19,6 +19,7 @@ pub const COPY_STRIDE: u64 = 32 << 10;
 pub const LABEL_AREA_BYTES: u64 = 64 << 10;
 
 const DIRTY_POSSIBLE: u32 = 1;
+const LOST: u32 = 2;
 
 /// The label as stored.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -84,6 +85,9 @@ pub struct Label {
     pub failed_nonce: u64,
     /// Incremented before the cache drops what only this disk's state of now has made unneeded.
     pub renewal: u64,
+    /// The record beside the label ([`crate::missing`]) names pages whose newest versions are lost, while no
+    /// flash has failed.
+    pub lost: bool,
 }
 
 impl Label {
@@ -100,7 +104,8 @@ impl Label {
         raw.cache = self.cache;
         raw.epoch.set(self.epoch);
         raw.page_bytes.set(self.page_bytes);
-        raw.flags.set(if self.dirty_possible { DIRTY_POSSIBLE } else { 0 });
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        raw.flags.set(flag(self.dirty_possible, DIRTY_POSSIBLE) | flag(self.lost, LOST));
         raw.log = self.log;
         raw.session.set(self.session.number);
         raw.epoch_nonce.set(self.epoch_nonce);
@@ -120,6 +125,12 @@ impl Label {
         if !crate::layout::page_bytes_possible(page_bytes) {
             return Err(BlockFault::Field { field: "page size", found: page_bytes.into() });
         }
+        for (field, found) in [("epoch", raw.epoch.get()), ("session", raw.session.get())] {
+            // So that the next one does not overflow.
+            if found >= block::SEQUENCE_MAX {
+                return Err(BlockFault::Field { field, found });
+            }
+        }
         Ok(Self {
             sequence: header.sequence.get(),
             disk: raw.disk,
@@ -133,6 +144,7 @@ impl Label {
             failed_epoch: raw.failed_epoch.get(),
             failed_nonce: raw.failed_nonce.get(),
             renewal: raw.renewal.get(),
+            lost: raw.flags.get() & LOST != 0,
         })
     }
 }

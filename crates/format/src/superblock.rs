@@ -283,6 +283,9 @@ impl Superblock {
         if self.objects > OBJECTS_MAX || self.objects > 0 && self.policy.placement() != Placement::Log {
             return impossible("objects", self.objects.into());
         }
+        if self.epoch >= crate::block::SEQUENCE_MAX {
+            return impossible("epoch", self.epoch);
+        }
         // Positions are far below 2^63, so that sums of them cannot overflow.
         let positions = [self.front, self.rear, self.durable, self.session_rear];
         if let Some(position) = positions.into_iter().find(|position| *position >= Position::MAX) {

@@ -65,6 +65,7 @@ fn label() -> Label {
         failed_epoch: 5,
         failed_nonce: 0x2468_ace0_1357_9bdf,
         renewal: 7,
+        lost: true,
     }
 }
 

@@ -38,6 +38,9 @@ pub enum Closed {
     /// The server shuts down. There is no error reply to `NBD_OPT_EXPORT_NAME`.
     #[error("the server shuts down")]
     ShuttingDown,
+    /// The server has as many connections as it may have. There is no error reply to `NBD_OPT_EXPORT_NAME`.
+    #[error("too many connections are open")]
+    TooManyConnections,
     /// A request does not begin with its magic number.
     #[error("a request begins with {found:#x}")]
     RequestMagic {

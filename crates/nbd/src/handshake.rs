@@ -75,7 +75,8 @@ pub struct Handshake {
     structured: bool,
     /// Name of the export for which `base:allocation` is selected.
     allocation: Option<String>,
-    shutting_down: bool,
+    /// All options but ABORT are refused so, and the connection ends so.
+    refusing: Option<(Refusal, Closed)>,
 }
 
 impl Default for Handshake {
@@ -101,7 +102,7 @@ impl Handshake {
             client_flags: 0,
             structured: false,
             allocation: None,
-            shutting_down: false,
+            refusing: None,
         }
     }
 
@@ -125,7 +126,15 @@ impl Handshake {
 
     /// Options that are received from now on are refused with `NBD_REP_ERR_SHUTDOWN`.
     pub fn shut_down(&mut self) {
-        self.shutting_down = true;
+        let refusal = Refusal { kind: NBD_REP_ERR_SHUTDOWN, text: "the server shuts down" };
+        self.refusing = Some((refusal, Closed::ShuttingDown));
+    }
+
+    /// Options that are received from now on are refused with `NBD_REP_ERR_POLICY`: the server has as many
+    /// connections as it may have.
+    pub fn refuse_connection(&mut self) {
+        let text = "too many connections are open (connections_max)";
+        self.refusing = Some((Refusal { kind: NBD_REP_ERR_POLICY, text }, Closed::TooManyConnections));
     }
 
     /// Bytes on the heap.
@@ -216,14 +225,14 @@ impl Handshake {
                 self.acknowledge(option);
                 return Step::Closed(Closed::Aborted);
             }
-            NBD_OPT_EXPORT_NAME if self.shutting_down => return Step::Closed(Closed::ShuttingDown),
+            NBD_OPT_EXPORT_NAME if self.refusing.is_some() => {
+                return Step::Closed(self.refusing.map_or(Closed::NoExport, |(_, closed)| closed));
+            }
             NBD_OPT_EXPORT_NAME if length as usize > STRING_BYTES_MAX => {
                 return Step::Closed(Closed::NoExport);
             }
             NBD_OPT_EXPORT_NAME => None,
-            _ if self.shutting_down => {
-                Some(Refusal { kind: NBD_REP_ERR_SHUTDOWN, text: "the server shuts down" })
-            }
+            _ if self.refusing.is_some() => self.refusing.map(|(refusal, _)| refusal),
             NBD_OPT_LIST | NBD_OPT_STRUCTURED_REPLY => {
                 (length > 0).then_some(Refusal::invalid("this option has no data"))
             }

@@ -50,6 +50,7 @@ pub const NBD_REP_SERVER: u32 = 2;
 pub const NBD_REP_INFO: u32 = 3;
 pub const NBD_REP_META_CONTEXT: u32 = 4;
 pub const NBD_REP_ERR_UNSUP: u32 = (1 << 31) + 1;
+pub const NBD_REP_ERR_POLICY: u32 = (1 << 31) + 2;
 pub const NBD_REP_ERR_INVALID: u32 = (1 << 31) + 3;
 pub const NBD_REP_ERR_UNKNOWN: u32 = (1 << 31) + 6;
 pub const NBD_REP_ERR_SHUTDOWN: u32 = (1 << 31) + 7;

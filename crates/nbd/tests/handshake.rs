@@ -10,6 +10,7 @@ const UNSUP: u32 = 0x8000_0001;
 const INVALID: u32 = 0x8000_0003;
 const UNKNOWN: u32 = 0x8000_0006;
 const SHUTDOWN: u32 = 0x8000_0007;
+const POLICY: u32 = 0x8000_0002;
 const TOO_BIG: u32 = 0x8000_0009;
 
 fn ack(option: u32) -> OptionReply {
@@ -284,4 +285,18 @@ fn a_server_that_shuts_down_says_so() {
     server.handshake.shut_down();
     assert_eq!(server.talk(&option(1, b"")), []);
     assert_eq!(server.closed, Some(Closed::ShuttingDown));
+}
+
+#[test]
+fn a_connection_too_many_is_told() {
+    let mut server = Server::usual();
+    server.handshake.refuse_connection();
+    for option in [go("disk"), option(3, &[]), option(77, b"data"), meta(9, "disk", &[])] {
+        assert_eq!(kind(&server.ask(&option)), POLICY);
+    }
+    assert_eq!(server.ask(&option(2, &[])), [ack(2)]);
+    let mut server = Server::usual();
+    server.handshake.refuse_connection();
+    assert_eq!(server.talk(&option(1, b"")), []);
+    assert_eq!(server.closed, Some(Closed::TooManyConnections));
 }

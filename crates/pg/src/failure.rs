@@ -44,7 +44,10 @@ pub(crate) fn code_of(error: &TierError) -> i32 {
         TierError::Interrupted => code::INTERRUPTED,
         TierError::Config(_) => code::REFUSED,
         // A front says in this way that the back has failed.
-        TierError::Device { .. } | TierError::Poisoned { .. } | TierError::Refused(_) => code::FAILED,
+        TierError::Device { .. }
+        | TierError::Poisoned { .. }
+        | TierError::Refused(_)
+        | TierError::Losing(_) => code::FAILED,
     }
 }
 

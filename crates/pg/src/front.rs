@@ -150,8 +150,11 @@ pub(crate) fn is_newer(fork: &EntFork, block: u32, newer: &mut bool) -> i32 {
     })
 }
 
-/// The LSN of the cache's version of the block, if that is newer than the file's, and its LSN known without
-/// a read; or that of the file's, if it is known to be durable; else 0.
+/// The LSN of a durable version of the block, found without a read:
+///
+/// - of the cache's version, if that is newer than the file's, and its LSN is known;
+/// - else of the file's version, if that is known to be durable;
+/// - else 0.
 pub(crate) fn durable_lsn(fork: &EntFork, block: u32, lsn: &mut u64) -> i32 {
     *lsn = 0;
     call(|process| {

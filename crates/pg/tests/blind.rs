@@ -1,5 +1,5 @@
 //! A process that cannot open the flash, neither by the worker's descriptor nor by its path, though the
-//! worker can. Clean pages are read from their files, dirty ones are errors, and no page is asked for again
+//! worker can: what is clean is read from its file, what is dirty is an error, and nothing is asked for again
 //! and again.
 
 mod cluster;

@@ -11,6 +11,7 @@
 
 pub mod coverage;
 pub mod rng;
+pub mod say;
 pub mod sim;
 pub mod sync;
 mod task;

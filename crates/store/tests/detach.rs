@@ -74,7 +74,7 @@ fn damaged_and_detached(left: &Left, slot: u32, seed: u64) -> bool {
     simulate(seed, || {
         match detach(flash, disk.clone()) {
             Ok(_) => {}
-            Err(TierError::Damaged { .. }) => return false,
+            Err(TierError::Losing(_)) => return false,
             Err(error) => panic!("slot {slot}: {error}"),
         }
         let layer = DiskLayer::open(disk, 4096).unwrap();

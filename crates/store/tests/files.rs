@@ -144,3 +144,17 @@ fn a_refused_create_leaves_the_database_as_it_is() {
     let OpenFiles { store, .. } = files.open(options(4096)).unwrap();
     assert!(store.table("rows").unwrap().is_some());
 }
+
+/// The owner has lowered the size of the log. The database is whole, and nobody is told otherwise.
+#[test]
+fn a_log_that_is_opened_smaller_is_named() {
+    let folder = Folder::new("smaller-log");
+    write_and_read(&disk_only(&folder.0), 4096, true);
+    let smaller = Files::new(folder.0.join("disk"), 16 * MIB, folder.0.join("log"), 4 * MIB);
+    let Err(error) = smaller.open(options(4096)) else { panic!("opened with half of its log") };
+    let told = error.to_string();
+    let bytes = (8 * MIB).to_string();
+    assert!(told.contains("the log takes") && told.contains(&bytes), "{told}");
+    assert!(!told.contains("damaged") && !told.contains("backup"), "{told}");
+    disk_only(&folder.0).open(options(4096)).unwrap().store.shutdown().unwrap();
+}

@@ -132,7 +132,13 @@ impl Machine {
     fn watched(&self, device: &Arc<FaultyDevice>) -> Arc<dyn Device> {
         let factor = if self.slow == Some(device.name()) { SLOWNESS } else { 1 };
         let (inner, pace) = (device.clone(), self.pace.clone());
-        Arc::new(Watched { inner, pace, factor, observer: self.observer.clone() })
+        Arc::new(Watched {
+            inner,
+            pace,
+            factor,
+            held_max: std::time::Duration::ZERO,
+            observer: self.observer.clone(),
+        })
     }
 
     /// The disk with the pages.

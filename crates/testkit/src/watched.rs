@@ -44,10 +44,22 @@ pub(crate) struct Watched {
     pub pace: Arc<Pace>,
     /// Requests take this many times as long as the pace demands.
     pub factor: u64,
+    /// Some writes are held up to so long before they happen. Zero: none.
+    pub held_max: Duration,
     pub observer: Option<Observer>,
 }
 
+/// One of so many writes is held.
+const HELD_ONE_OF: u64 = 16;
+
 impl Watched {
+    fn hold(&self, batch: &[Io<'_>]) {
+        let is_write = batch.iter().any(|io| matches!(io, Io::Write { .. }));
+        if !self.held_max.is_zero() && is_write && is_simulated() && random().is_multiple_of(HELD_ONE_OF) {
+            sleep(Duration::from_nanos(random() % self.held_max.as_nanos() as u64));
+        }
+    }
+
     fn observe(&self, ahead: u64) {
         if let Some(observer) = &self.observer {
             observer(ahead);
@@ -62,6 +74,7 @@ impl Device for Watched {
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         self.pace.wait(self.factor);
+        self.hold(batch);
         let result = self.inner.run(batch);
         self.observe(0);
         self.pace.wait(self.factor);

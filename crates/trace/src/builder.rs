@@ -176,7 +176,7 @@ impl TraceBuilder {
     }
 
     /// A host request of `bytes` bytes from byte `first` of `object` on, split into the pages that it
-    /// touches. One of no bytes is left out.
+    /// touches. One of no bytes is left out, and counted.
     ///
     /// # Errors
     /// [`Misfit`] if the extent is larger than 64 MiB or reaches beyond page 2^32 - 1.
@@ -189,6 +189,7 @@ impl TraceBuilder {
         time_us: Option<u64>,
     ) -> Result<(), Misfit> {
         if bytes == 0 {
+            self.trace.empty_requests += 1;
             return Ok(());
         }
         if bytes > REQUEST_BYTES_MAX {
@@ -199,9 +200,11 @@ impl TraceBuilder {
         let page_bytes = u64::from(self.trace.page_bytes);
         let last = first.saturating_add(bytes - 1) / page_bytes;
         let Ok(last) = u32::try_from(last) else {
+            // The first byte of the request that has no page.
+            let byte = first.max((u64::from(u32::MAX) + 1).saturating_mul(page_bytes));
             return Err(Misfit::TooMany(format!(
-                "byte {first} is in page {} of {page_bytes} bytes, and page numbers end at {}",
-                first / page_bytes,
+                "byte {byte} is in page {} of {page_bytes} bytes, and page numbers end at {}",
+                byte / page_bytes,
                 u32::MAX
             )));
         };
@@ -237,8 +240,9 @@ impl TraceBuilder {
         match self.sampler.take() {
             None => Built::Whole(self.finish(name)),
             Some(sampler) => {
-                let records = sampler.records();
-                Built::Samples(sampler.finish(|trace| with_relations(trace, &self.labels, &name)), records)
+                let (records, empty_requests) = (sampler.records(), self.trace.empty_requests);
+                let finish = |trace| with_relations(Trace { empty_requests, ..trace }, &self.labels, &name);
+                Built::Samples(sampler.finish(finish), records)
             }
         }
     }
@@ -280,6 +284,7 @@ mod tests {
             (3, Op::Read, true),
         ];
         assert_eq!(shown(&trace), expected);
+        assert_eq!(trace.empty_requests, 1);
         assert_eq!(trace.pages, [0, 1, 2, 3]);
         assert_eq!((trace.relations, trace.times_us), (None, vec![]));
     }
@@ -295,6 +300,10 @@ mod tests {
         let refused = builder.extent(0, 0, REQUEST_BYTES_MAX + 1, Op::Read, None);
         assert!(matches!(refused, Err(Misfit::Senseless(_))), "{refused:?}");
         assert_eq!(builder.len(), 1, "what was refused left no trace");
+        // Only its last page is beyond: that is the one named.
+        let refused = builder.extent(0, 0xFFFF_FFFF << 12, 8192, Op::Read, None);
+        let Err(Misfit::TooMany(why)) = refused else { panic!("{refused:?}") };
+        assert!(why.starts_with("byte 17592186044416 is in page 4294967296"), "{why}");
     }
 
     #[test]

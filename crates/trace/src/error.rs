@@ -56,6 +56,19 @@ pub enum TraceError {
         /// What is missing.
         reason: String,
     },
+    /// It is packed by a program whose files are not read.
+    #[error(
+        "{name} is packed by {packer}; unpack it (`{unpack} {name} | zstd > TRACE.zst`), or leave it unpacked: zstd and gzip are \
+         read as they are"
+    )]
+    Packed {
+        /// The file.
+        name: String,
+        /// What has packed it.
+        packer: &'static str,
+        /// What unpacks it.
+        unpack: &'static str,
+    },
     /// No reader recognises the content.
     #[error(
         "{name}: not a trace in a known format ({known}); name its format if it is one of these, or, if it is a text with a \

@@ -18,6 +18,31 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const GZIP: [u8; 3] = [0x1F, 0x8B, 0x08];
+/// The largest window that zstd has: `zstd --long=31`, 2 GiB of memory if a frame asks for it.
+const ZSTD_WINDOW_LOG_MAX: u32 = 31;
+/// How files of other packers begin, their names, and what unpacks them.
+const PACKED: [(&[u8], &str, &str); 6] = [
+    (&[0xFD, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
+    (b"BZh", "bzip2", "bzip2 -dc"),
+    (b"PK\x03\x04", "zip", "unzip -p"),
+    (&[0x04, 0x22, 0x4D, 0x18], "lz4", "lz4 -dc"),
+    (&[b'7', b'z', 0xBC, 0xAF, 0x27, 0x1C], "7z", "7z x -so"),
+    (&[0x1F, 0x9D], "compress", "uncompress -c"),
+];
+/// Bytes of the beginning that tell the packer.
+const MAGIC_BYTES: usize = 10;
+/// A byte order mark, before a text in UTF-8.
+pub(crate) const MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// What has packed a file, and what unpacks it, if that is not done here.
+fn packer(magic: &[u8]) -> Option<(&'static str, &'static str)> {
+    let of_blocks = |name: &str| {
+        // Three letters are not much: a level and the mark of a block follow.
+        name != "bzip2" || (matches!(magic.get(3), Some(b'1'..=b'9')) && magic[4..].starts_with(b"1AY&SY"))
+    };
+    let found = PACKED.into_iter().find(|(begin, name, _)| magic.starts_with(begin) && of_blocks(name));
+    found.map(|(_, name, unpack)| (name, unpack))
+}
 
 /// The content of a trace.
 pub(crate) struct Input<'a> {
@@ -54,13 +79,19 @@ impl<'a> Input<'a> {
             whole: false,
         };
         let mut raw = BufReader::with_capacity(BUFFER_BYTES, raw);
-        let mut magic = Vec::with_capacity(4);
-        let got = (&mut raw).take(4).read_to_end(&mut magic);
+        let mut magic = Vec::with_capacity(MAGIC_BYTES);
+        let got = (&mut raw).take(MAGIC_BYTES as u64).read_to_end(&mut magic);
         got.map_err(|error| input.failed(0, error))?;
+        if let Some((packer, unpack)) = packer(&magic) {
+            return Err(TraceError::Packed { name: input.name, packer, unpack });
+        }
         let raw = Cursor::new(magic.clone()).chain(raw);
-        let content: Box<dyn Read + 'a> = if magic == ZSTD {
+        let content: Box<dyn Read + 'a> = if magic.starts_with(&ZSTD) {
             input.compression = "zstd";
-            Box::new(zstd::stream::read::Decoder::new(raw).map_err(|error| input.failed(0, error))?)
+            let mut decoder =
+                zstd::stream::read::Decoder::new(raw).map_err(|error| input.failed(0, error))?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(|error| input.failed(0, error))?;
+            Box::new(decoder)
         } else if magic.starts_with(&GZIP) {
             input.compression = "gzip";
             Box::new(flate2::bufread::MultiGzDecoder::new(raw))
@@ -210,7 +241,11 @@ impl<'i, 'a> Lines<'i, 'a> {
         if self.line.len() as u64 == LINE_BYTES_MAX {
             return Err(self.damaged(format!("a line of more than {LINE_BYTES_MAX} bytes")));
         }
-        match std::str::from_utf8(&self.line) {
+        let line = match self.number {
+            1 => self.line.strip_prefix(MARK).unwrap_or(&self.line),
+            _ => &self.line,
+        };
+        match std::str::from_utf8(line) {
             Ok(text) => Ok(Some(text.trim_end_matches(['\n', '\r']))),
             Err(_) => Err(self.damaged("bytes that are no text".to_owned())),
         }
@@ -250,6 +285,28 @@ mod tests {
         assert_eq!(lines.len(), 20_000);
         assert!(lines.iter().enumerate().all(|(n, line)| *line == n.to_string()));
         assert_eq!(lines_of(&zstd::encode_all(long.as_bytes(), 1).expect("memory")), lines);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        assert_eq!(lines_of(b"\xEF\xBB\xBFone\n\xEF\xBB\xBFtwo"), ["one", "\u{feff}two"]);
+        assert_eq!(lines_of(b"\xEF\xBB\xBF\n1"), ["", "1"]);
+    }
+
+    #[test]
+    fn other_packers_are_named() {
+        for (bytes, packer) in [
+            (&b"\xFD7zXZ\0\0\x04"[..], "xz"),
+            (b"BZh91AY&SY", "bzip2"),
+            (b"PK\x03\x04\x14", "zip"),
+            (b"\x04\x22\x4D\x18", "lz4"),
+            (b"7z\xBC\xAF\x27\x1C", "7z"),
+            (b"\x1F\x9D\x90", "compress"),
+        ] {
+            let refused = Input::new(Path::new("t"), bytes).err().expect("packed").to_string();
+            assert!(refused.contains(packer) && refused.contains("zstd"), "{refused}");
+        }
+        assert!(Input::new(Path::new("t"), &b"BZh,1,2\n"[..]).is_ok(), "a text");
     }
 
     #[test]

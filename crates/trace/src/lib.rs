@@ -30,7 +30,7 @@ pub use error::{Place, TraceError};
 pub use format::Format;
 pub use info::{Info, RelationInfo, Reuse, WorkingSet};
 pub use options::{ReadOptions, Stream};
-pub use read::{read, read_from, read_samples, read_samples_from};
+pub use read::{files_of, read, read_from, read_samples, read_samples_from};
 pub use record::Recorder;
 pub use relations::{RelationId, Relations};
 pub use request::{Op, Request};

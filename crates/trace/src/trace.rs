@@ -26,6 +26,8 @@ pub struct Trace {
     pub pages: Vec<u64>,
     /// Which relation each page belongs to, where the source says.
     pub relations: Option<Relations>,
+    /// Requests of the source that have no bytes: they touch no page, and are not in the trace.
+    pub empty_requests: u64,
     /// The records before `requests`, where they are too many for memory.
     pub spool: Option<Arc<Spool>>,
 }

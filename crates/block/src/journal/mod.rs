@@ -19,18 +19,35 @@
 //!   if nobody has written to the volume without them; opens that did not succeed make no difference.
 //! - A journal that is older than the machine's last start is blank: of a file that is not in memory, a power
 //!   failure may leave an older state.
+//! - Records are carried out on the volume only that made them, not on a copy of it (`parts`). What is not
+//!   this volume's is refused, and stays as it is.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `file` | the file of a journal: making, opening and removing it |
+//! | `owner` | what an owner asks for by hand: which journals are there, whose they are |
+//! | `parts` | what tells the parts of a volume from copies |
+//! | `record` | the bytes |
 
+mod file;
+mod owner;
+mod parts;
 mod record;
 #[cfg(test)]
 mod tests;
 
+use entresol_core::mutant;
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{AlignedBuffer, Uuid};
+use entresol_engine::{AlignedBuffer, Flushed, Uuid};
 use entresol_runtime::random;
 use entresol_runtime::sync::{Mutex, Rank};
-use record::{HEAD_BYTES, Head};
+pub(crate) use file::{check_elsewhere, open_file, origin, remove_ended, waiting};
+pub use owner::{JournalReport, JournalState, accept_journal, go_without_journal, journals, remove_journal};
+pub use parts::{Identity, Names, Origin, Parts};
+use record::{HEAD_BYTES, Head, NAMES_AT, NAMES_BYTES};
 pub(crate) use record::{Kind, Record};
 use std::sync::Arc;
+use thiserror::Error;
 
 /// Where the copies of the head are, and where the ring begins.
 const HEADS: [u64; 2] = [0, 4096];
@@ -41,6 +58,7 @@ pub(crate) const JOURNAL_BYTES_MIN: u64 = 16 << 20;
 /// See the module's header.
 pub(crate) struct Journal {
     device: Arc<dyn Device>,
+    origin: Origin,
     ring_bytes: u64,
     state: Mutex<State>,
 }
@@ -62,20 +80,65 @@ pub(crate) struct Mark {
 /// What an earlier program has left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Nothing.
+    /// Nothing, and nothing is missing.
     Nothing,
     /// Records to carry out, in their order.
     Records(Vec<Record>),
-    /// So many records that the label of the disk does not name.
-    Foreign(usize),
+    /// The label of the disk names a journal that is not here. So many records are of an earlier time of
+    /// this volume.
+    Missing(usize),
+    /// So many records of an earlier time of this volume: it was opened without them since.
+    Stale(usize),
+}
+
+/// A journal that is not this volume's, as far as can be told. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotOurs {
+    /// The label of the disk names it, but it was made for other devices.
+    #[error(
+        "it has {writes} acknowledged writes of the volume that this disk's label names, but was made for another {parts}: \
+         this volume is a copy, or was moved. If it was moved, or a device was attached anew: `entresol volume journal \
+         accept CONFIG`. If it is a copy: set `journal` to another path, then `entresol volume journal without CONFIG`; \
+         the copy lacks these writes"
+    )]
+    Moved {
+        /// Records in it.
+        writes: usize,
+        /// Which differ.
+        parts: String,
+    },
+    /// It is of another volume, whose server was killed; or of this one, whose label was restored from a
+    /// backup.
+    #[error(
+        "it has {writes} acknowledged writes of a volume with another {parts}, whose server was killed, and this disk's \
+         label does not name it; nothing was changed. If that is another volume: set `journal` to a path of its own for \
+         each. If this volume's label was restored from a backup, these writes cannot be carried out any more: \
+         `entresol volume journal remove PATH --force`"
+    )]
+    Another {
+        /// Records in it.
+        writes: usize,
+        /// Which parts differ.
+        parts: String,
+    },
+}
+
+/// The journal cannot be used.
+#[derive(Clone, Debug, Error)]
+pub(crate) enum LeftError {
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    NotOurs(#[from] NotOurs),
 }
 
 impl Journal {
-    /// The journal on `device`, as it was left since the machine's start `boot`; a new one if there is none.
+    /// The journal on `device`, as it was left since the machine's start; a new one if there is none.
     ///
     /// # Errors
     /// The device's.
-    pub fn open(device: Arc<dyn Device>, boot: Uuid) -> Result<Self, DeviceError> {
+    pub fn open(device: Arc<dyn Device>, origin: impl Into<Origin>) -> Result<Self, DeviceError> {
+        let origin = origin.into();
         let ring_bytes =
             device.geometry().capacity_bytes.saturating_sub(RING_AT) / HEAD_BYTES as u64 * HEAD_BYTES as u64;
         let mut block = AlignedBuffer::new(HEAD_BYTES);
@@ -90,23 +153,63 @@ impl Journal {
             }
         }
         let mut head = newest.unwrap_or_default();
-        if head.boot != boot {
-            (head.boot, head.life) = (boot, Uuid::NIL);
+        if head.boot != origin.boot {
+            (head.boot, head.life, head.ended) = (origin.boot, Uuid::NIL, Uuid::NIL);
+            head.flushed = Flushed::default();
         }
         let state = State { next: head.first, head, block };
-        Ok(Self { device, ring_bytes, state: Mutex::new(Rank::Journal, state) })
+        Ok(Self { device, origin, ring_bytes, state: Mutex::new(Rank::Journal, state) })
+    }
+
+    /// How far the flash was flushed, as an earlier program has noted in this start of the machine.
+    pub fn flushed(&self) -> Option<Flushed> {
+        Some(self.state.lock().head.flushed).filter(|flushed| *flushed != Flushed::default())
     }
 
     /// What was left, if the label of the disk names `log`.
-    pub fn left(&self, log: Uuid) -> Result<Left, DeviceError> {
+    ///
+    /// # Errors
+    /// The device's; [`NotOurs`].
+    pub fn left(&self, log: Uuid) -> Result<Left, LeftError> {
         let state = self.state.lock();
-        let records = self.records(state.head.first)?;
-        let is_named = state.head.life == log && log != Uuid::NIL;
-        Ok(match records.len() {
+        let Head { life, ended, parts, first, .. } = state.head;
+        // The label may name the life before: until it names the new one, nothing is acknowledged.
+        let is_missing =
+            log != Uuid::NIL && log != life && log != ended && !mutant!("missing-journal-not-told");
+        if life == Uuid::NIL {
+            return Ok(if is_missing { Left::Missing(0) } else { Left::Nothing });
+        }
+        let records = self.records(first)?;
+        let writes = records.len();
+        if parts != self.origin.parts && !mutant!("journal-of-a-copy-carried-out") {
+            let is_another = parts.is_another_volume(&self.origin.parts) || writes > 0;
+            let parts = parts.differing(&self.origin.parts);
+            if life == log {
+                return Err(NotOurs::Moved { writes, parts }.into());
+            }
+            if is_another {
+                return Err(NotOurs::Another { writes, parts }.into());
+            }
+        }
+        Ok(match writes {
+            _ if is_missing => Left::Missing(writes),
             0 => Left::Nothing,
-            _ if is_named => Left::Records(records),
-            count => Left::Foreign(count),
+            _ if life == log => Left::Records(records),
+            _ => Left::Stale(writes),
         })
+    }
+
+    /// The number of the machine's start, for the label of the disk.
+    pub fn boot_number(&self) -> u64 {
+        self.origin.boot_number()
+    }
+
+    /// Whose it is, from now on: the owner says so.
+    pub fn accept(&self) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        state.head.parts = self.origin.parts;
+        self.write_names()?;
+        self.write_head(&mut state)
     }
 
     /// Begins a new life, empty. The label has to name it before a write is acknowledged.
@@ -127,8 +230,22 @@ impl Journal {
         let records = self.records(state.head.first)?;
         let number = records.last().map_or(state.next.number, |last| last.number + 1).max(state.next.number);
         state.next = Mark { number, at: 0 };
-        (state.head.first, state.head.life) = (state.next, life);
+        if state.head.life != Uuid::NIL {
+            state.head.ended = state.head.life;
+        }
+        (state.head.first, state.head.life, state.head.parts) = (state.next, life, self.origin.parts);
+        state.head.flushed = Flushed::default();
+        if life != Uuid::NIL {
+            self.write_names()?;
+        }
         self.write_head(&mut state)
+    }
+
+    /// They are for people: if there is no room for them, there are none.
+    fn write_names(&self) -> Result<(), DeviceError> {
+        let Some(names) = &self.origin.names else { return Ok(()) };
+        let mut block = AlignedBuffer::new(NAMES_BYTES);
+        names.encode(&mut block).map_or(Ok(()), |()| self.device.write(NAMES_AT, &block))
     }
 
     /// What is visible now is before this place.
@@ -136,15 +253,25 @@ impl Journal {
         self.state.lock().next
     }
 
-    /// The records before `mark` are not needed any more: their writes are durable.
-    pub fn release(&self, mark: Mark) -> Result<(), DeviceError> {
+    /// The records before `mark` are not needed any more: their writes are durable. `flushed`: how far the
+    /// flash is.
+    pub fn release(&self, mark: Mark, flushed: Option<Flushed>) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
-        if mark.number <= state.head.first.number {
+        let before = (state.head.first, state.head.flushed);
+        if mark.number > before.0.number {
+            state.head.first = mark;
+        }
+        if let Some(flushed) = flushed {
+            // Another flush may have been later, and here first.
+            let is_older = (flushed.cache, flushed.epoch) == (before.1.cache, before.1.epoch)
+                && flushed.below <= before.1.below;
+            state.head.flushed = if is_older { before.1 } else { flushed };
+        }
+        if (state.head.first, state.head.flushed) == before {
             return Ok(());
         }
-        let before = std::mem::replace(&mut state.head.first, mark);
         // Until a head says so, nothing is written over these records: a successor begins with them.
-        self.write_head(&mut state).inspect_err(|_| state.head.first = before)
+        self.write_head(&mut state).inspect_err(|_| (state.head.first, state.head.flushed) = before)
     }
 
     /// Adds a record of `length` bytes at `offset` of the volume, and its data, if it has any. False: there

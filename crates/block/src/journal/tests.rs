@@ -37,7 +37,7 @@ fn what_was_acknowledged_and_not_released_is_found_in_order() {
                     let told = format!("{} found, {} expected, {same} alike", found.len(), expected.len());
                     assert!(found == expected, "seed {seed}: {told}");
                 }
-                Left::Foreign(count) => panic!("{count} foreign ones, seed {seed}"),
+                other => panic!("{other:?}, seed {seed}"),
             }
             life = journal.begin().unwrap();
             expected.clear();
@@ -48,7 +48,7 @@ fn what_was_acknowledged_and_not_released_is_found_in_order() {
                 let data = vec![step as u8; if kind == Kind::Data { length as usize } else { 0 }];
                 if !journal.append(kind, offset, length, &data).unwrap() {
                     let mark = journal.mark();
-                    journal.release(mark).unwrap();
+                    journal.release(mark, None).unwrap();
                     expected.clear();
                     assert!(journal.append(kind, offset, length, &data).unwrap());
                 }
@@ -60,7 +60,7 @@ fn what_was_acknowledged_and_not_released_is_found_in_order() {
                     let later =
                         (0..kept).take_while(|_| one()).map(|_| (Kind::Elsewhere, 512, 512, Vec::new()));
                     let later: Vec<_> = later.collect();
-                    journal.release(mark).unwrap();
+                    journal.release(mark, None).unwrap();
                     expected = later;
                 }
             }
@@ -86,16 +86,27 @@ fn what_was_acknowledged_and_not_released_is_found_in_order() {
 }
 
 #[test]
-fn a_journal_that_the_label_does_not_name_is_foreign() {
+fn a_journal_that_the_label_does_not_name_is_not_carried_out() {
     let device = device();
     let life = Journal::open(device.clone(), BOOT).unwrap().begin().unwrap();
     let journal = Journal::open(device.clone(), BOOT).unwrap();
     assert!(journal.append(Kind::Elsewhere, 0, 512, &[]).unwrap());
     let journal = Journal::open(device.clone(), BOOT).unwrap();
-    assert_eq!(journal.left(Uuid([8; 16])).unwrap(), Left::Foreign(1));
-    assert_eq!(journal.left(Uuid::NIL).unwrap(), Left::Foreign(1));
+    assert_eq!(journal.left(Uuid([8; 16])).unwrap(), Left::Missing(1));
+    assert_eq!(journal.left(Uuid::NIL).unwrap(), Left::Stale(1));
     assert!(matches!(journal.left(life).unwrap(), Left::Records(records) if records.len() == 1));
     // The machine was started again: the file is older than its last state, or may be.
-    let later = Journal::open(device, Uuid([9; 16])).unwrap();
-    assert_eq!(later.left(life).unwrap(), Left::Foreign(1));
+    let later = Journal::open(device.clone(), Uuid([9; 16])).unwrap();
+    assert_eq!(later.left(life).unwrap(), Left::Missing(0));
+    assert_eq!(later.left(Uuid::NIL).unwrap(), Left::Nothing);
+    // Another volume's is refused, and stays; a label that names the life before misses nothing.
+    let label = Identity([1, 2, 3, 4]);
+    let parts = Parts { label, ..Parts::default() };
+    let of = |parts| Journal::open(device.clone(), Origin { boot: BOOT, parts, names: None }).unwrap();
+    let moved = NotOurs::Moved { writes: 1, parts: "label".to_owned() };
+    assert!(matches!(of(parts).left(life), Err(LeftError::NotOurs(why)) if why == moved));
+    let another = NotOurs::Another { writes: 1, parts: "label".to_owned() };
+    assert!(matches!(of(parts).left(Uuid([8; 16])), Err(LeftError::NotOurs(why)) if why == another));
+    of(Parts::default()).begin().unwrap();
+    assert_eq!(of(Parts::default()).left(life).unwrap(), Left::Nothing);
 }

@@ -17,8 +17,30 @@ use std::time::Duration;
 /// How long a socket that gives an error is left alone.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Most connections too many that are told so at once.
+const REFUSALS_MAX: usize = 16;
+
 pub(super) fn failed(place: impl ToString, why: impl ToString) -> ServerError {
     ServerError::Socket { place: place.to_string(), why: why.to_string() }
+}
+
+/// Longest path of a Unix socket, in bytes (`sun_path` of unix(7), without its end).
+const PATH_BYTES_MAX: usize = 107;
+
+/// Refuses a socket whose path, or that of its control socket, the system does not take.
+pub(super) fn check_length(path: &Path) -> Result<(), ServerError> {
+    let most = PATH_BYTES_MAX + path.as_os_str().len();
+    let most = most.saturating_sub(VolumeConfig::control_socket(path).as_os_str().len());
+    let found = path.as_os_str().len();
+    if found <= most {
+        return Ok(());
+    }
+    Err(failed(
+        path.display(),
+        format!(
+            "its path has {found} bytes, and a socket's has {most} at most; name a shorter one (--socket)"
+        ),
+    ))
 }
 
 /// Refuses what exists, but for a socket that a killed server has left behind.
@@ -42,6 +64,7 @@ fn check_path(path: &Path) -> Result<(), ServerError> {
 }
 
 pub(super) fn check(options: &ServerOptions) -> Result<(), ServerError> {
+    check_length(&options.socket)?;
     check_path(&options.socket)?;
     check_path(&VolumeConfig::control_socket(&options.socket))?;
     options.tcp.map_or(Ok(()), check_loopback)
@@ -107,6 +130,7 @@ impl Listeners {
     /// Accepts connections until `stop` can be read; then ends all of them.
     pub fn accept(self, shared: &Arc<Shared>, stop: &UnixStream) {
         let mut threads: Vec<(Arc<Connection>, JoinHandle)> = Vec::new();
+        let mut refused: Vec<(Arc<Connection>, JoinHandle)> = Vec::new();
         loop {
             let mut sources = vec![
                 PollFd::new(stop, PollFlags::IN),
@@ -121,6 +145,7 @@ impl Listeners {
                 break;
             }
             threads.retain(|(connection, _)| !connection.is_over());
+            refused.retain(|(connection, _)| !connection.is_over());
             if let Ok((stream, _)) = self.control.accept() {
                 control::answer(shared, stream);
             }
@@ -134,10 +159,20 @@ impl Listeners {
             for stream in accepted {
                 match stream {
                     Ok(stream) if threads.len() < shared.options.connections_max => {
-                        threads.extend(begin(shared, stream));
+                        threads.extend(begin(shared, stream, |connection, shared| connection.serve(shared)));
                     }
-                    // One too many is closed.
-                    Ok(_) => tracing::warn!("a connection was refused: {} are open", threads.len()),
+                    // One too many is told so, unless there are too many of these, too.
+                    Ok(stream) => {
+                        tracing::warn!(
+                            "a connection was refused: {} are open, which is connections_max",
+                            threads.len()
+                        );
+                        if refused.len() < REFUSALS_MAX {
+                            refused.extend(begin(shared, stream, |connection, shared| {
+                                connection.refuse(shared)
+                            }));
+                        }
+                    }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     // Out of file descriptors, say.
                     Err(_) => std::thread::sleep(PAUSE),
@@ -146,14 +181,19 @@ impl Listeners {
         }
         // No new client finds the server; those it has are told.
         drop(self);
+        threads.extend(refused);
         threads.iter().for_each(|(connection, _)| connection.receive_no_more());
         threads.into_iter().for_each(|(_, thread)| thread.join());
     }
 }
 
 /// Starts the thread of a connection. `None`: it was lost already.
-fn begin(shared: &Arc<Shared>, stream: Stream) -> Option<(Arc<Connection>, JoinHandle)> {
+fn begin(
+    shared: &Arc<Shared>,
+    stream: Stream,
+    serve: fn(&Arc<Connection>, &Arc<Shared>),
+) -> Option<(Arc<Connection>, JoinHandle)> {
     let connection = Arc::new(Connection::new(stream, &shared.options).ok()?);
     let (shared, served) = (shared.clone(), connection.clone());
-    Some((connection, spawn("block connection", move || served.serve(&shared))))
+    Some((connection, spawn("block connection", move || serve(&served, &shared))))
 }

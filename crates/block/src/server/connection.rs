@@ -107,6 +107,10 @@ pub(super) struct Connection {
     over: AtomicBool,
 }
 
+/// What a connection too many may send, and for how long.
+const REFUSED_BYTES: usize = 4096;
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// Bytes that were received and not used.
 pub(super) struct Received {
     buffer: Vec<u8>,
@@ -168,10 +172,22 @@ impl Connection {
         self.stream.shutdown(Shutdown::Both);
     }
 
+    /// The thread of a connection too many: the client is told so, if it asks for something soon.
+    pub fn refuse(&self, shared: &Shared) {
+        let mut handshake = Handshake::new();
+        handshake.refuse_connection();
+        let mut received = Received { buffer: vec![0; REFUSED_BYTES], start: 0, end: 0 };
+        // A client that is gone needs no answer.
+        let _ = self.shake_hands(shared, handshake, REFUSAL_TIME_MAX, &mut received);
+        self.cut();
+        self.over.store(true, SeqCst);
+    }
+
     /// The thread of the connection.
     pub fn serve(self: &Arc<Self>, shared: &Arc<Shared>) {
         let mut received = Received { buffer: vec![0; RECEIVE_BYTES], start: 0, end: 0 };
-        match self.shake_hands(shared, &mut received) {
+        let time_max = shared.options.handshake_time_max;
+        match self.shake_hands(shared, Handshake::new(), time_max, &mut received) {
             Ok(Some(opened)) => {
                 if let Err(error) = self.receive(shared, opened, received) {
                     tracing::info!("a connection has ended: {error}");
@@ -186,9 +202,14 @@ impl Connection {
         self.over.store(true, SeqCst);
     }
 
-    fn shake_hands(&self, shared: &Shared, received: &mut Received) -> Result<Option<Opened>> {
-        let deadline = Instant::now() + shared.options.handshake_time_max;
-        let mut handshake = Handshake::new();
+    fn shake_hands(
+        &self,
+        shared: &Shared,
+        mut handshake: Handshake,
+        time_max: Duration,
+        received: &mut Received,
+    ) -> Result<Option<Opened>> {
+        let deadline = Instant::now() + time_max;
         let mut last = None;
         loop {
             let output = handshake.output();

@@ -1,7 +1,10 @@
 //! Questions to a running server: one line of JSON each way, over a socket beside the data socket.
 
 use super::Shared;
-use crate::{DailyWrites, SteerOptions, VolumeConfig, VolumeStatus};
+use crate::volume::told_of_loss;
+use crate::words;
+use crate::{DailyWrites, Loss, SteerOptions, VolumeConfig, VolumeStatus};
+use entresol_engine::TierError;
 use entresol_runtime::spawn;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
@@ -22,11 +25,22 @@ pub enum ControlRequest {
     /// The volume's state.
     Status,
     /// All dirty pages to disk; the cache is empty then.
-    Drain,
+    Drain {
+        /// Pages that cannot be read from flash are given up. As in the next ones.
+        accept_loss: bool,
+    },
     /// All dirty pages to disk; the disk alone serves from then on.
-    Detach,
+    Detach {
+        /// See above.
+        accept_loss: bool,
+    },
     /// The cache goes on in the mode and under the policy of this configuration.
-    SetCache(Box<VolumeConfig>),
+    SetCache {
+        /// The configuration.
+        config: Box<VolumeConfig>,
+        /// See above.
+        accept_loss: bool,
+    },
     /// What goes around the cache, as in the configuration.
     Steer {
         /// See [`crate::SteerOptions`], as are the next ones.
@@ -51,6 +65,8 @@ pub enum ControlReply {
     Status(Box<VolumeStatus>),
     /// What went wrong, in a sentence.
     Error(String),
+    /// Which bytes are lost, in a sentence. Everything else is on disk, and nothing was closed.
+    Losing(String),
 }
 
 /// Asks the server whose control socket is at `socket`. `None`: there is no server.
@@ -83,12 +99,21 @@ pub(super) fn answer(shared: &Arc<Shared>, stream: UnixStream) {
     drop(spawn("block control", move || _ = answer_one(&shared, stream)));
 }
 
-fn set_cache(shared: &Shared, config: &VolumeConfig) -> Result<(), String> {
+fn set_cache(shared: &Shared, config: &VolumeConfig, loss: Loss) -> Result<(), ControlReply> {
     let Some((now, flash_bytes)) = shared.volume.cache_options() else {
-        return Err("the disk alone serves; there is no cache to change".to_owned());
+        let why = "the disk alone serves; there is no cache to change";
+        return Err(ControlReply::Error(why.to_owned()));
     };
-    let new = config.options_after(&now, flash_bytes).map_err(|error| error.to_string())?;
-    shared.volume.set_cache(new).map_err(|error| error.to_string())
+    let new =
+        config.options_after(&now, flash_bytes).map_err(|error| ControlReply::Error(error.to_string()))?;
+    shared.volume.set_cache(new, loss).map_err(|error| told(shared, &error))
+}
+
+fn told(shared: &Shared, error: &TierError) -> ControlReply {
+    match told_of_loss(error, shared.volume.page_bytes()) {
+        Some(sentence) => ControlReply::Losing(sentence),
+        None => ControlReply::Error(words::of(error)),
+    }
 }
 
 fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
@@ -97,10 +122,14 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
     stream.set_write_timeout(Some(ASKING_TIME_MAX))?;
     let line = read_line(&stream)?;
     let done = match serde_json::from_str(&line) {
-        Err(error) => Err(format!("the question is not understood: {error}")),
+        Err(error) => Err(ControlReply::Error(format!("the question is not understood: {error}"))),
         Ok(ControlRequest::Status) => Ok(()),
-        Ok(ControlRequest::Drain) => shared.volume.drain().map_err(|error| error.to_string()),
-        Ok(ControlRequest::SetCache(config)) => set_cache(shared, &config),
+        Ok(ControlRequest::Drain { accept_loss }) => {
+            shared.volume.drain(Loss::accepted(accept_loss)).map_err(|error| told(shared, &error))
+        }
+        Ok(ControlRequest::SetCache { config, accept_loss }) => {
+            set_cache(shared, &config, Loss::accepted(accept_loss))
+        }
         Ok(ControlRequest::Steer {
             sequential_bypass_bytes,
             hits_to_disk,
@@ -118,13 +147,15 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
                 });
                 Ok(())
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(ControlReply::Error(error.to_string())),
         },
-        Ok(ControlRequest::Detach) => shared.volume.detach().map_err(|error| error.to_string()),
+        Ok(ControlRequest::Detach { accept_loss }) => {
+            shared.volume.detach(Loss::accepted(accept_loss)).map_err(|error| told(shared, &error))
+        }
     };
     let reply = match done {
         Ok(()) => ControlReply::Status(Box::new(shared.volume.status())),
-        Err(sentence) => ControlReply::Error(sentence),
+        Err(reply) => reply,
     };
     writeln!(stream, "{}", serde_json::to_string(&reply)?)
 }

@@ -90,6 +90,12 @@ impl Shared {
             tier.export(&self.options.name);
         }
         self.volume.export_steering(&self.options.name);
+        metrics::describe_gauge!(
+            "entresol_block_journal_missing",
+            "1: the journal was gone at the start, and acknowledged writes that were not flushed may be missing"
+        );
+        metrics::gauge!("entresol_block_journal_missing", "cache" => name())
+            .set(f64::from(u8::from(self.volume.journal_missing())));
         metrics::describe_counter!("entresol_block_requests_total", "requests of clients that were begun");
         for (kind, count) in KINDS.iter().zip(&self.counts.requests) {
             metrics::counter!("entresol_block_requests_total", "cache" => name(), "command" => *kind)

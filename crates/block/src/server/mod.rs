@@ -47,7 +47,7 @@ use job::Queue;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -169,6 +169,14 @@ pub struct Server {
 }
 
 impl Server {
+    /// Checks that the system takes a socket at this path.
+    ///
+    /// # Errors
+    /// [`ServerError::Socket`].
+    pub fn check_socket_path(socket: &Path) -> Result<(), ServerError> {
+        accept::check_length(socket)
+    }
+
     /// Checks that the sockets can be used: to be called before the volume is opened, too.
     ///
     /// # Errors

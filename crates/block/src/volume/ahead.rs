@@ -57,8 +57,8 @@ impl Ahead<'_> {
 }
 
 impl Volume {
-    /// Begins a read. `None`: it is one for [`Volume::carry_out`], for it needs more than flash, or is small
-    /// change that is not worth it, or the volume is busy with itself.
+    /// Begins a read. `None`: the read is no hit of whole pages, or is too long, or the volume is being
+    /// reconfigured. Use [`Volume::carry_out`].
     pub fn begin_read(&self, offset: u64, length: u64) -> Option<Ahead<'_>> {
         let held = self.cache.try_read()?;
         let Some(Cache { tier, .. }) = &*held else { return None };

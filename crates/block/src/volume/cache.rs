@@ -1,11 +1,12 @@
 //! The caches that a volume can have: pages under a policy, or SCE's fragments.
 
 use super::ahead::LookedUp;
+use super::phases::Loss;
 use entresol_core::{Cache as Kind, Costs, Mode, PageId};
 use entresol_device::Device;
 use entresol_engine::{
-    FlashTier, FragmentOptions, FragmentTier, InPlaceDisk, Layer, MissingPages, Reading, Served, TierError,
-    TierOptions, WholeDisk,
+    FlashTier, Flushed, FragmentOptions, FragmentTier, InPlaceDisk, Layer, MissingPages, Reading, Served,
+    TierError, TierOptions, WholeDisk,
 };
 use std::sync::Arc;
 
@@ -28,10 +29,14 @@ pub(crate) trait PageCache: Layer {
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError>;
     /// See [`FlashTier::keep_out`].
     fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError>;
-    /// See [`FlashTier::detach`].
-    fn detach(&self) -> Result<(), TierError>;
+    /// See [`FlashTier::detach`] and [`FlashTier::detach_with_loss`].
+    fn detach(&self, loss: Loss) -> Result<(), TierError>;
+    /// See [`FlashTier::lost_among`].
+    fn lost_among(&self, first: PageId, last: PageId) -> Result<Vec<PageId>, TierError>;
     /// See [`FlashTier::cached_among`].
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError>;
+    /// See [`FlashTier::flushed`].
+    fn flushed(&self) -> Option<Flushed>;
     /// See [`FlashTier::dirty_pages`].
     fn dirty_pages(&self) -> u64;
     /// See [`FlashTier::page_bytes`].
@@ -79,11 +84,20 @@ impl PageCache for FlashTier {
     fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError> {
         Self::keep_out(self, first, last, work)
     }
-    fn detach(&self) -> Result<(), TierError> {
-        Self::detach(self)
+    fn detach(&self, loss: Loss) -> Result<(), TierError> {
+        match loss {
+            Loss::Refused => Self::detach(self),
+            Loss::Accepted => self.detach_with_loss(),
+        }
+    }
+    fn lost_among(&self, first: PageId, last: PageId) -> Result<Vec<PageId>, TierError> {
+        Self::lost_among(self, first, last)
     }
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
         Self::cached_among(self, first, last)
+    }
+    fn flushed(&self) -> Option<Flushed> {
+        Self::flushed(self)
     }
     fn dirty_pages(&self) -> u64 {
         Self::dirty_pages(self)
@@ -151,12 +165,18 @@ impl PageCache for FragmentTier {
         Self::keep_out(self, first, last, work);
         Ok(())
     }
-    fn detach(&self) -> Result<(), TierError> {
+    fn detach(&self, _: Loss) -> Result<(), TierError> {
         self.close()
+    }
+    fn lost_among(&self, _: PageId, _: PageId) -> Result<Vec<PageId>, TierError> {
+        Ok(Vec::new())
     }
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
         let pages = (first.0..=last.0).map(PageId);
         Ok(pages.filter(|page| self.is_on_flash(*page)).map(|page| (page, false)).collect())
+    }
+    fn flushed(&self) -> Option<Flushed> {
+        None
     }
     fn dirty_pages(&self) -> u64 {
         0
@@ -240,6 +260,15 @@ impl CacheOptions {
             Self::Pages(options) => options.policy.name(),
             Self::Fragments(_) => Kind::Fragments.name(),
         }
+    }
+
+    /// The same, without what was known of an earlier program.
+    #[must_use]
+    pub(crate) fn for_a_new_life(mut self) -> Self {
+        if let Self::Pages(options) = &mut self {
+            options.flushed = None;
+        }
+        self
     }
 
     /// The same, on a flash device with any content or not.

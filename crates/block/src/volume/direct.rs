@@ -38,7 +38,9 @@ impl Direct {
     }
 
     fn check(&self) -> Result<(), VolumeError> {
-        self.failed.get().map_or(Ok(()), |error| Err(error.clone().into()))
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone()))?;
+        // A cache's, or one before a sector of the fingerprint.
+        Ok(self.home.check_syncs()?)
     }
 
     /// The range in whole sectors of the disk, which may be larger than the volume's.

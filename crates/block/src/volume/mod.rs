@@ -40,11 +40,13 @@ mod without_cache;
 pub use ahead::Ahead;
 pub use cache::CacheOptions;
 pub(crate) use cache::PageCache;
-pub(crate) use replay::follow_no_journal;
+pub use phases::{Loss, told_of_loss};
+pub(crate) use replay::{follow_no_journal, journal_is_gone};
 pub use status::{Lost, VolumeStatus};
 
-use crate::journal::{Journal, Kind};
+use crate::journal::{Journal, Kind, NotOurs};
 use crate::steer::{SteerOptions, Steering, Why};
+use crate::words;
 use direct::Direct;
 use entresol_core::{PageId, mutant};
 use entresol_device::{BufferPool, Device, DeviceError};
@@ -81,7 +83,7 @@ pub enum VolumeError {
         bytes: u64,
     },
     /// The cache's error, or the disk's below it.
-    #[error(transparent)]
+    #[error("{}", words::of(.0))]
     Tier(#[from] TierError),
     /// The disk's error.
     #[error("disk: {0}")]
@@ -89,6 +91,9 @@ pub enum VolumeError {
     /// The journal's device's error.
     #[error("journal: {0}")]
     Journal(DeviceError),
+    /// The journal is not this volume's.
+    #[error("journal: {0}")]
+    NotOurs(#[from] NotOurs),
 }
 
 impl VolumeError {
@@ -96,7 +101,7 @@ impl VolumeError {
     pub fn is_of_the_request(&self) -> bool {
         match self {
             Self::Range { .. } => true,
-            Self::Tier(_) | Self::Disk(_) | Self::Journal(_) => false,
+            Self::Tier(_) | Self::Disk(_) | Self::Journal(_) | Self::NotOurs(_) => false,
         }
     }
 }
@@ -123,6 +128,16 @@ pub struct Volume {
     passes_trims: AtomicBool,
     /// Memory for the pages of which requests need a part.
     pages: BufferPool,
+    at_start: AtStart,
+}
+
+/// What the open has found.
+#[derive(Default)]
+struct AtStart {
+    /// What the owner was told.
+    notices: Vec<String>,
+    /// The journal that the label named was gone: acknowledged writes may be missing.
+    journal_missing: bool,
 }
 
 impl Volume {
@@ -155,11 +170,20 @@ impl Volume {
         flash: Arc<dyn Device>,
         options: impl Into<CacheOptions>,
     ) -> Result<(Self, Vec<String>), TierError> {
-        let (volume, notices) = Self::open_as_it_is(disk, label, flash, options.into())?;
-        if let Some(cache) = &*volume.cache.read() {
-            follow_no_journal(&*cache.tier)?;
+        let (mut volume, mut notices) = Self::open_as_it_is(disk, label, flash, options.into())?;
+        let is_named = match &*volume.cache.read() {
+            Some(cache) => follow_no_journal(&*cache.tier)?,
+            None => false,
+        };
+        if is_named {
+            notices.push(volume.lacks_its_journal(None));
         }
         Ok((volume, notices))
+    }
+
+    /// Remembers what the owner was told at the open, for [`VolumeStatus`].
+    pub(crate) fn was_told(&mut self, notices: &[String]) {
+        self.at_start.notices.extend_from_slice(notices);
     }
 
     /// As [`Volume::open`]; the label goes on naming the journal from before.
@@ -172,6 +196,7 @@ impl Volume {
         let (home, changed) = InPlaceDisk::open(disk, label)?;
         let (tier, told) = options.open(&flash, &home)?;
         let notices = changed.into_iter().chain(told).collect();
+        let options = options.for_a_new_life();
         let cache = Cache { tier, flash: Some(flash), options };
         Ok((Self::assemble(home, cache.options.page_bytes(), Some(cache)), notices))
     }
@@ -184,7 +209,7 @@ impl Volume {
         self.steering.set(options, flash_bytes);
     }
 
-    /// Whether a request goes around the cache that ends a sequential stream of so many bytes.
+    /// Whether a sequential stream of `stream_bytes` bypasses the cache.
     pub fn is_long(&self, stream_bytes: u64) -> bool {
         self.steering.is_long(stream_bytes)
     }
@@ -202,6 +227,7 @@ impl Volume {
             steering: Steering::new(),
             passes_trims: AtomicBool::new(false),
             pages: BufferPool::new(page_bytes as usize, PAGES_KEPT),
+            at_start: AtStart::default(),
         }
     }
 
@@ -398,7 +424,7 @@ impl Volume {
         if !mutant!("flush-without-the-rest") {
             self.direct.flush(cache.map(|cache| &*cache.tier))?;
         }
-        self.release(visible)
+        self.release(cache, visible)
     }
 
     /// Writes zeros; with `fua` durably.
@@ -434,7 +460,9 @@ impl Volume {
                 let bytes = (piece.pages * self.page_bytes) as usize;
                 match tier.read_pages(PageId(piece.page), &mut buffer[..bytes], Reading::Populates) {
                     // The read that follows will be told.
-                    Err(TierError::Unreadable { .. } | TierError::Lost { .. }) => {}
+                    Err(
+                        TierError::Unreadable { .. } | TierError::Lost { .. } | TierError::Damaged { .. },
+                    ) => {}
                     read => _ = read?,
                 }
             }

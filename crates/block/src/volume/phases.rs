@@ -2,26 +2,66 @@
 
 use super::replay::in_tier;
 use super::{Cache, CacheOptions, Volume, VolumeError};
+use entresol_core::PageId;
 use entresol_engine::{TierError, TierOptions};
+
+/// What the owner says to the loss of pages whose newest versions cannot be read from flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The cache goes on, with the names of these pages.
+    Refused,
+    /// The disk's versions of them count from now on.
+    Accepted,
+}
+
+impl Loss {
+    /// Accepted or not.
+    pub fn accepted(is_accepted: bool) -> Self {
+        if is_accepted { Self::Accepted } else { Self::Refused }
+    }
+}
+
+/// Most ranges that are named in a sentence.
+const NAMED_MAX: usize = 100;
+
+/// What is lost, for the owner of a volume with pages of `page_bytes`; `None`: it is another error.
+pub fn told_of_loss(error: &TierError, page_bytes: u64) -> Option<String> {
+    let TierError::Losing(lost) = error else { return None };
+    let range = |(first, pages): &(PageId, u32)| {
+        format!("{} bytes at {}", u64::from(*pages) * page_bytes, first.0 * page_bytes)
+    };
+    let mut named: Vec<String> = lost.iter().take(NAMED_MAX).map(range).collect();
+    if lost.len() > NAMED_MAX {
+        named.push(format!("{} more ranges", lost.len() - NAMED_MAX));
+    }
+    Some(format!(
+        "lost: {}: their newest versions on flash cannot be read; everything else is on the disk now, and nothing was closed: \
+         write these bytes again, in whole pages of {page_bytes}, or give them up with --accept-loss, and the disk's older bytes \
+         count",
+        named.join(", ")
+    ))
+}
 
 impl Volume {
     /// Copies all dirty pages to disk, and begins an empty cache. Requests wait meanwhile.
     ///
     /// # Errors
-    /// [`TierError`]. If the dirty pages could not be copied, the cache is closed and has to be opened again.
-    /// If no new cache could be made, the disk alone serves: it has everything.
-    pub fn drain(&self) -> Result<(), TierError> {
+    /// [`TierError::Losing`]: some pages cannot be read from flash, and the loss is refused; all others are
+    /// on disk, and the cache goes on. If the dirty pages could not be copied for another reason, the cache
+    /// is closed and has to be opened again. If no new cache could be made, the disk alone serves: it has
+    /// everything.
+    pub fn drain(&self, loss: Loss) -> Result<(), TierError> {
         let mut held = self.cache.write();
         let Some(Cache { options, .. }) = &*held else { return Ok(()) };
         let same = options.clone();
-        self.begin_empty(&mut held, same)
+        self.begin_empty(&mut held, same, loss)
     }
 
     /// Copies all dirty pages to disk, and begins an empty cache with the options `new`; if that cannot be
     /// made, one with the options of before.
-    fn begin_empty(&self, held: &mut Option<Cache>, new: CacheOptions) -> Result<(), TierError> {
+    fn begin_empty(&self, held: &mut Option<Cache>, new: CacheOptions, loss: Loss) -> Result<(), TierError> {
         let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
-        tier.detach()?;
+        tier.detach(loss)?;
         // The disk has everything: no record may be carried out after it. If the journal cannot say so,
         // nothing is written: the cache has ended.
         self.end_journal().map_err(in_tier)?;
@@ -29,7 +69,7 @@ impl Volume {
         let Some(Cache { flash: Some(flash), options: old, .. }) = before else { return Ok(()) };
         let begin = |options: CacheOptions| -> Result<Cache, TierError> {
             let tier = options.create(&flash, &self.home)?;
-            self.begin_journal(&*tier)?;
+            self.begin_journal(&*tier, options.mode())?;
             Ok(Cache { tier, flash: Some(flash.clone()), options })
         };
         match begin(new) {
@@ -47,10 +87,10 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::drain`].
-    pub fn detach(&self) -> Result<(), TierError> {
+    pub fn detach(&self, loss: Loss) -> Result<(), TierError> {
         let mut held = self.cache.write();
         if let Some(Cache { tier, .. }) = &*held {
-            tier.detach()?;
+            tier.detach(loss)?;
             // As in `begin_empty`.
             self.end_journal().map_err(in_tier)?;
             *held = None;
@@ -66,8 +106,11 @@ impl Volume {
         let held = self.cache.write();
         if let Some(Cache { tier, .. }) = &*held {
             tier.close()?;
+            self.direct.flush(None)?;
+            self.unname_journal(&**tier)?;
+        } else {
+            self.direct.flush(None)?;
         }
-        self.direct.flush(None)?;
         self.end_journal().map_err(VolumeError::Journal)
     }
 
@@ -83,10 +126,10 @@ impl Volume {
     /// dirty pages are copied to disk, and an empty cache begins.
     ///
     /// # Errors
-    /// [`TierError::Config`] for options that are not possible: nothing has changed. Else the options are the
-    /// old ones if a cache could be opened or made with them again; if not, it is closed, and the volume has
-    /// to be opened again.
-    pub fn set_cache(&self, new: CacheOptions) -> Result<(), TierError> {
+    /// [`TierError::Config`] for options that are not possible, and [`TierError::Losing`] as of
+    /// [`Volume::drain`]: nothing has changed. Else the options are the old ones if a cache could be opened
+    /// or made with them again; if not, it is closed, and the volume has to be opened again.
+    pub fn set_cache(&self, new: CacheOptions, loss: Loss) -> Result<(), TierError> {
         new.validate()?;
         if u64::from(new.page_bytes()) != self.page_bytes {
             return Err(TierError::Config(format!(
@@ -95,7 +138,7 @@ impl Volume {
                 new.page_bytes()
             )));
         }
-        self.go_on(&mut self.cache.write(), new)
+        self.go_on(&mut self.cache.write(), new, loss)
     }
 
     /// If the shadows of the cache have advised it, goes on under another policy that finds its pages.
@@ -110,7 +153,7 @@ impl Volume {
         if !is_same || tier.notice().is_some() || new.validate().is_err() {
             return;
         }
-        match self.go_on(&mut held, new) {
+        match self.go_on(&mut held, new, Loss::Refused) {
             Ok(()) => {
                 tracing::info!("the policy is {} now: {advice}", advice.to.name());
                 self.steering.was_followed(advice);
@@ -120,12 +163,12 @@ impl Volume {
     }
 
     /// See [`Volume::set_cache`].
-    fn go_on(&self, held: &mut Option<Cache>, new: CacheOptions) -> Result<(), TierError> {
+    fn go_on(&self, held: &mut Option<Cache>, new: CacheOptions, loss: Loss) -> Result<(), TierError> {
         let Some(Cache { tier, flash: Some(flash), options }) = held else {
             return Err(TierError::Refused("the disk alone serves; there is no cache to change".to_owned()));
         };
         if !new.keeps_pages_of(options) {
-            return self.begin_empty(held, new);
+            return self.begin_empty(held, new, loss);
         }
         let open = |options: &CacheOptions| options.open(flash, &self.home).map(|(tier, _)| tier);
         tier.close()?;
@@ -134,11 +177,11 @@ impl Volume {
             Ok(opened) => {
                 (*tier, *options) = (opened, new);
                 // Without its journal it must not acknowledge anything.
-                self.begin_journal(&**tier).inspect_err(|_| _ = tier.close())
+                self.begin_journal(&**tier, options.mode()).inspect_err(|_| _ = tier.close())
             }
             Err(error) => {
                 *tier = open(options)?;
-                self.begin_journal(&**tier).inspect_err(|_| _ = tier.close())?;
+                self.begin_journal(&**tier, options.mode()).inspect_err(|_| _ = tier.close())?;
                 Err(error)
             }
         }

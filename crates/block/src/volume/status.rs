@@ -2,6 +2,7 @@
 
 use super::{Cache, Volume};
 use crate::steer::{Bypassed, Latency, Place};
+use crate::words;
 use entresol_core::PageId;
 use entresol_engine::TierMetrics;
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,8 @@ pub struct VolumeStatus {
     /// Pages that the disk lacks since the flash failed; they are copied there while they can be read.
     #[serde(default)]
     pub missing_pages: u64,
-    /// Those of them that cannot be read: requests for them fail.
+    /// Pages whose newest versions cannot be read from flash, failed or in use: requests for them fail until
+    /// they are written again as a whole.
     #[serde(default)]
     pub lost: Vec<Lost>,
     /// Pages read from memory (staging).
@@ -66,15 +68,36 @@ pub struct VolumeStatus {
     pub switched: Option<String>,
     /// Why the cache switched itself off, if it did.
     pub notice: Option<String>,
+    /// Without a server: the disk has everything and is bound to no cache. The flash device may be taken
+    /// away.
+    #[serde(default)]
+    pub detached: bool,
+    /// What the owner was told when the server opened the volume.
+    #[serde(default)]
+    pub start_notices: Vec<String>,
+    /// The journal that the disk's label names was gone when the volume was opened, or is: acknowledged
+    /// writes that were not flushed may be missing.
+    #[serde(default)]
+    pub journal_missing: bool,
+    /// Without a server: acknowledged writes of a killed one, which the next start carries out.
+    #[serde(default)]
+    pub journal_writes: u64,
 }
 
-/// Bytes of a volume that cannot be read since the flash failed.
+/// Bytes of a volume whose newest version, on flash, cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// The first byte.
     pub offset: u64,
     /// How many.
     pub bytes: u64,
+}
+
+impl Lost {
+    /// These pages, of so many bytes each.
+    pub(crate) fn of((first, pages): &(PageId, u32), page_bytes: u64) -> Self {
+        Self { offset: first.0 * page_bytes, bytes: u64::from(*pages) * page_bytes }
+    }
 }
 
 impl Volume {
@@ -119,16 +142,19 @@ impl Volume {
     /// See [`VolumeStatus`].
     pub fn status(&self) -> VolumeStatus {
         let (volume_bytes, page_bytes) = (self.bytes, self.page_bytes);
-        let none = VolumeStatus { running: true, volume_bytes, page_bytes, ..VolumeStatus::default() };
+        let none = VolumeStatus {
+            running: true,
+            volume_bytes,
+            page_bytes,
+            start_notices: self.at_start.notices.clone(),
+            journal_missing: self.at_start.journal_missing,
+            ..VolumeStatus::default()
+        };
         let held = self.cache.read();
         let Some(Cache { tier, options, .. }) = &*held else { return none };
         let (steer, hits_to_disk_permille, flash_budget_left) = self.steering.state();
         let metrics = tier.metrics();
         let missing = tier.missing().unwrap_or_default();
-        let lost = |(first, pages): &(PageId, u32)| Lost {
-            offset: first.0 * page_bytes,
-            bytes: u64::from(*pages) * page_bytes,
-        };
         VolumeStatus {
             policy: Some(options.policy().to_owned()),
             mode: Some(options.mode().name().to_owned()),
@@ -136,7 +162,7 @@ impl Volume {
             pages: metrics.slots_valid,
             dirty_pages: tier.dirty_pages(),
             missing_pages: missing.pages,
-            lost: missing.lost.iter().map(lost).collect(),
+            lost: missing.lost.iter().map(|range| Lost::of(range, page_bytes)).collect(),
             staging_hits: metrics.staging_hits,
             flash_hits: metrics.flash_hits,
             disk_reads: metrics.disk_reads,
@@ -150,7 +176,7 @@ impl Volume {
             forecast: Some(metrics.forecasts.sentence()),
             switches_policy: steer.switch_policy,
             switched: self.steering.followed().map(|advice| format!("to {}: {advice}", advice.to.name())),
-            notice: tier.notice(),
+            notice: tier.notice().map(|notice| words::of_volumes(&notice)),
             ..none
         }
     }

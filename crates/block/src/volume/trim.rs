@@ -9,12 +9,14 @@
 //!   from flash, and reads may be sent to either.
 //! - A page that is newer in the cache stays, and its place on disk is left alone: without it, older bytes of
 //!   the disk would come to light.
+//! - A page that is lost becomes zeros, which are written: the disk has older bytes of it, too.
 //! - The others are passed to the disk, if its owner lets that be and it can take them: it makes zeros
 //!   of them and has the room again. Until they are written, they have what they had, or zeros. The
 //!   fingerprint's sectors are left as they are.
 
 use super::{PageCache, Volume, VolumeError};
 use entresol_core::{PageId, mutant};
+use entresol_engine::AlignedBuffer;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -55,6 +57,9 @@ impl Volume {
     }
 
     fn trim_held(&self, tier: &dyn PageCache, pages: &Range<u64>) -> Result<(), VolumeError> {
+        if !mutant!("trim-uncovers-lost-pages") {
+            self.zero_lost(tier, pages)?;
+        }
         let cached = tier.cached_among(PageId(pages.start), PageId(pages.end - 1))?;
         let has_clean = cached.iter().any(|(_, dirty)| !dirty);
         if has_clean && !mutant!("trim-before-disk-is-durable") {
@@ -66,6 +71,16 @@ impl Volume {
             tier.forget_durably(PageId(gap.start), PageId(gap.end - 1))?;
         }
         gaps().try_for_each(|gap| self.pass_trim(gap.start * self.page_bytes..gap.end * self.page_bytes))
+    }
+
+    /// Pages of these that are lost become zeros.
+    fn zero_lost(&self, tier: &dyn PageCache, pages: &Range<u64>) -> Result<(), VolumeError> {
+        let lost = tier.lost_among(PageId(pages.start), PageId(pages.end - 1))?;
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let zeros = AlignedBuffer::new(self.page_bytes as usize);
+        Ok(lost.into_iter().try_for_each(|page| tier.write_pages(page, &zeros))?)
     }
 
     /// These bytes to the disk, as far as they are whole sectors of it.

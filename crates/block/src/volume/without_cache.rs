@@ -2,7 +2,7 @@
 
 use super::{Cache, CacheOptions, Volume, follow_no_journal};
 use entresol_device::Device;
-use entresol_engine::{DiskLayer, InPlaceDisk, Layer, TierError, flash_has_failed};
+use entresol_engine::{DiskLayer, InPlaceDisk, Layer, TierError, Uuid, flash_has_failed};
 use std::sync::Arc;
 
 impl Volume {
@@ -17,21 +17,40 @@ impl Volume {
         label: Arc<dyn Device>,
         options: impl Into<CacheOptions>,
     ) -> Result<(Self, Vec<String>), TierError> {
-        let options = options.into();
+        let has_failed = flash_has_failed(&*label)?;
+        let (mut volume, mut notices, is_named) =
+            Self::open_disk_alone(disk, label, options.into(), has_failed)?;
+        if let Some(cache) = &*volume.cache.read() {
+            follow_no_journal(&*cache.tier)?;
+        }
+        if is_named {
+            notices.push(volume.lacks_its_journal(None));
+        }
+        Ok((volume, notices))
+    }
+
+    /// As [`Volume::open_without_cache`], and whether the label named a journal. If the flash has failed, it
+    /// still does.
+    pub(super) fn open_disk_alone(
+        disk: Arc<dyn Device>,
+        label: Arc<dyn Device>,
+        options: CacheOptions,
+        has_failed: bool,
+    ) -> Result<(Self, Vec<String>, bool), TierError> {
         let (home, changed) = InPlaceDisk::open(disk, label)?;
         let page_bytes = options.page_bytes();
         let mut notices: Vec<String> = changed.into_iter().collect();
-        if flash_has_failed(&*home)? {
+        if has_failed {
             let (tier, told) = options.open_without_flash(&home)?;
             notices.extend(told);
-            follow_no_journal(&*tier)?;
+            let is_named = tier.binding()?.log != Uuid::NIL;
             let cache = Cache { tier, flash: None, options };
-            return Ok((Self::assemble(home, page_bytes, Some(cache)), notices));
+            return Ok((Self::assemble(home, page_bytes, Some(cache)), notices, is_named));
         }
         // Looks at the label, and changes it.
         let layer = DiskLayer::open(home.clone(), page_bytes)?;
-        follow_no_journal(&*layer)?;
+        let is_named = follow_no_journal(&*layer)?;
         layer.close()?;
-        Ok((Self::assemble(home, page_bytes, None), notices))
+        Ok((Self::assemble(home, page_bytes, None), notices, is_named))
     }
 }

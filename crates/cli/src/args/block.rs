@@ -20,9 +20,15 @@ pub enum Volume {
     Create(Box<CreateArgs>),
     /// Show what a volume is doing, or what is on its flash if no server runs
     Status {
-        /// The volume
-        #[command(flatten)]
-        volume: VolumeArgs,
+        /// The volume's configuration, a TOML file
+        #[arg(required_unless_present = "all")]
+        config: Option<PathBuf>,
+        /// The server's socket, if it was started with another one than CONFIG says
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+        /// Show all journals of this user under /dev/shm, with their volumes, and which are needed
+        #[arg(long, conflicts_with_all = ["config", "socket", "watch"])]
+        all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -30,6 +36,13 @@ pub enum Volume {
         #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "json")]
         #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
         watch: Option<u64>,
+    },
+    /// Verify every invariant of a volume without a server (exit status 1 if one is broken)
+    ///
+    /// As `entresol check`, with the disk and its label. Changes nothing.
+    Check {
+        /// The volume's configuration
+        config: PathBuf,
     },
     /// Change an option of a volume, in its configuration and in a running server
     ///
@@ -48,16 +61,78 @@ pub enum Volume {
         /// 0 for never; hits-to-disk: true or false; flash-writes-per-day: unlimited, 0.5x (device writes) or
         /// 200G; dirty-percent-max: 1 to 100; switch-policy: true or false
         value: String,
+        #[command(flatten)]
+        loss: LossArgs,
+    },
+    /// Say whose a journal is, or remove one that no volume needs
+    ///
+    /// The journal of a write-back volume is a file in memory with acknowledged writes. `volume status --all`
+    /// lists journals.
+    Journal {
+        /// What to do
+        #[command(subcommand)]
+        what: Journal,
     },
     /// Copy every page that is newer than disk there, and begin with an empty cache
     ///
-    /// With a running server, requests wait meanwhile.
-    Drain(VolumeArgs),
+    /// With a running server, requests wait meanwhile. If pages cannot be read from flash, all others are
+    /// copied, these are named, the cache goes on, and the exit status is 1.
+    Drain {
+        #[command(flatten)]
+        volume: VolumeArgs,
+        #[command(flatten)]
+        loss: LossArgs,
+    },
     /// Copy every page that is newer than disk there, and release the disk from its flash
     ///
     /// Then the flash device may be taken away. A running server goes on from the disk alone; before it is
-    /// started again, set `cache = false` in CONFIG, or it begins with an empty cache.
-    Detach(VolumeArgs),
+    /// started again, set `cache = false` in CONFIG, or it begins with an empty cache. If pages cannot be
+    /// read from flash, all others are copied, these are named, nothing is released, and the exit status is
+    /// 1.
+    Detach {
+        #[command(flatten)]
+        volume: VolumeArgs,
+        #[command(flatten)]
+        loss: LossArgs,
+    },
+}
+
+/// What may be lost.
+#[derive(Debug, Args)]
+pub struct LossArgs {
+    /// Give up pages whose newest versions on flash cannot be read: the disk's older versions count then
+    #[arg(long)]
+    pub accept_loss: bool,
+}
+
+/// `entresol volume journal`.
+#[derive(Debug, Subcommand)]
+pub enum Journal {
+    /// The journal that CONFIG names is this volume's, which was moved, or whose device was attached anew
+    ///
+    /// The disk's label must name it. Then the next start carries its writes out. Do not say so of a copy:
+    /// it would take the writes of the original.
+    Accept {
+        /// The volume's configuration
+        config: PathBuf,
+    },
+    /// Go on without the journal that the disk's label names: acknowledged writes that were not flushed may
+    /// be missing
+    ///
+    /// For a copy of a volume, or if the journal is lost. The file stays: it may be the original's. Refused
+    /// if the journal of CONFIG is this volume's: the next start carries its writes out.
+    Without {
+        /// The volume's configuration
+        config: PathBuf,
+    },
+    /// Remove a journal that no volume needs
+    Remove {
+        /// The file, as `volume status --all` lists it
+        path: PathBuf,
+        /// Also if a volume needs it, or may: acknowledged writes are lost
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 /// Which volume.
@@ -84,6 +159,9 @@ pub struct CreateArgs {
     /// The file for the disk's label [default: CONFIG with .label]
     #[arg(long, value_name = "FILE")]
     pub label: Option<PathBuf>,
+    /// The server's socket [default: CONFIG with .sock]
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
     /// write-through: a lost flash device loses nothing. write-back is faster, and loses what was written
     /// last
     #[arg(long, default_value = "write-through")]

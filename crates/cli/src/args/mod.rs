@@ -17,7 +17,7 @@ mod worker;
 
 pub use advise::AdviseArgs;
 pub use bench::{Bench, RestartArgs, TpccArgs};
-pub use block::{CreateArgs, ServeArgs, Volume, VolumeArgs};
+pub use block::{CreateArgs, Journal, LossArgs, ServeArgs, Volume, VolumeArgs};
 pub use columns::ColumnArgs;
 pub use fragments::FragmentArgs;
 pub use machine::MachineArgs;
@@ -114,8 +114,8 @@ pub enum Command {
     ///
     /// Refused, with exit status 2, and nothing written: a flash device without a cache, with another disk's
     /// cache, or one that this disk has been detached from or has been written without. Also refused: files
-    /// in use. If a page that only flash has is damaged, the sentence names it, and the disk stays bound to
-    /// the cache.
+    /// in use. If pages that only flash has are damaged, all others are copied, the sentence names the
+    /// damaged ones, the disk stays bound to the cache, and the exit status is 1.
     #[command(
         after_help = "Examples:\n  entresol detach /dev/nvme0n1 /dev/sdb\n  entresol detach flash.img disk.img"
     )]
@@ -124,6 +124,8 @@ pub enum Command {
         flash: PathBuf,
         /// The disk that it belongs to
         disk: PathBuf,
+        #[command(flatten)]
+        loss: LossArgs,
     },
     /// Crash flash caches at every operation, under every fault, and count (exit status 1 if anything is
     /// lost)

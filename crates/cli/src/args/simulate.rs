@@ -2,6 +2,7 @@
 
 use super::replay::{DramArgs, LoadArgs};
 use super::{FragmentArgs, ReadArgs, values};
+use crate::failure::Failure;
 use clap::Args;
 use entresol_core::Mode;
 use entresol_engine::DailyWrites;
@@ -34,6 +35,13 @@ pub struct SourceArgs {
     #[arg(long, value_name = "N", value_parser = values::hashes, default_value = "5", requires = "sample")]
     #[arg(allow_negative_numbers = true, help_heading = "Sampling")]
     pub sample_hashes: u32,
+}
+
+impl SourceArgs {
+    /// The files that are read.
+    pub fn files(&self) -> Result<Vec<PathBuf>, Failure> {
+        Ok(entresol_trace::files_of(&self.trace, &self.read.options()?))
+    }
 }
 
 /// Where results go beside the terminal.

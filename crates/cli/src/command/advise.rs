@@ -11,6 +11,7 @@ use entresol_lab::advise::{self, AdviceError, Goal, Question};
 use entresol_lab::replay::RunConfig;
 use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
 use entresol_lab::report;
+use std::path::PathBuf;
 
 /// Share of the trace that warms up where nothing is said.
 const WARM_UP: usize = 4;
@@ -20,7 +21,9 @@ pub fn run(args: &AdviseArgs) -> Result<(), Failure> {
     prepare::distinct("--policy", &args.policies, |cache: &Cache| cache.name().to_owned())?;
     prepare::distinct("--flash-device", &args.flash_devices, String::clone)?;
     let (prices, machine) = catalogue::prices(&args.prices)?;
-    let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
+    let prices_file = PathBuf::from(&args.prices);
+    let inputs: Vec<_> = args.source.files()?.into_iter().chain([prices_file]).collect();
+    let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref(), &inputs)?;
     let source = Source::read(&args.source)?;
     let question = question(args, &prices, &machine, &source)?;
     let bar = Share::new("advising", 1);

@@ -1,18 +1,27 @@
 //! `entresol detach FLASH DISK`.
 
 use super::storage;
+use crate::args::LossArgs;
 use crate::failure::Failure;
 use crate::output;
 use anyhow::Context;
+use entresol_engine::TierError;
 use std::path::Path;
 
 /// Brings every page that only the flash cache has to its disk, and releases the disk from it.
-pub fn run(flash: &Path, disk: &Path) -> Result<(), Failure> {
+pub fn run(flash: &Path, disk: &Path, loss: &LossArgs) -> Result<(), Failure> {
     let (flash_shown, disk_shown) = (flash.display(), disk.display());
     let device = storage::open("flash cache", flash)?;
     let below = storage::open("disk", disk)?;
-    let report = entresol_engine::detach(device, below)
-        .with_context(|| format!("detaching {flash_shown} from {disk_shown}"))?;
+    storage::refuse_volume("detach", flash, &*device, &*below)?;
+    let detached = match loss.accept_loss {
+        false => entresol_engine::detach(device, below),
+        true => entresol_engine::detach_with_loss(device, below),
+    };
+    if let Err(losing @ TierError::Losing(_)) = &detached {
+        return Err(Failure::Check(format!("detaching {flash_shown} from {disk_shown}: {losing}")));
+    }
+    let report = detached.with_context(|| format!("detaching {flash_shown} from {disk_shown}"))?;
     let mut text: String = report.notices.iter().map(|notice| format!("notice: {notice}\n")).collect();
     let pages = match report.pages_written {
         0 => "no page was newer than disk".to_owned(),

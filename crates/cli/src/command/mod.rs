@@ -3,9 +3,11 @@
 pub mod advise;
 mod catalogue;
 pub mod check;
+pub mod create;
 pub mod detach;
 pub mod devices;
 pub mod inspect;
+pub mod journal;
 pub mod layout;
 pub mod mrc;
 mod prepare;

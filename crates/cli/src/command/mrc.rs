@@ -15,7 +15,8 @@ const SIZES: usize = 40;
 pub fn run(args: &MrcArgs) -> Result<(), Failure> {
     prepare::distinct("--policy", &args.policies, |policy: &Replacement| policy.name().to_owned())?;
     prepare::distinct("--sizes", &args.sizes, u32::to_string)?;
-    let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
+    let outputs =
+        Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref(), &args.source.files()?)?;
     let source = Source::read(&args.source)?;
     let workload = source.workload();
     let least = workload.drawn().map_or(1, |(rate, _)| mrc::sizes_min(rate));

@@ -202,6 +202,11 @@ pub fn shown(config: &BenchConfig) -> Vec<(String, String)> {
     rows
 }
 
+/// The devices of an experiment on real ones, which no result may be written over.
+pub fn devices(machine: &MachineArgs) -> Vec<PathBuf> {
+    [&machine.flash, &machine.disk, &machine.log].into_iter().flatten().cloned().collect()
+}
+
 /// Where results go beside the terminal.
 pub struct Outputs {
     json: Option<OutputFile>,
@@ -209,17 +214,23 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Makes sure that the files can be written.
-    pub fn prepare(json: Option<&Path>, html: Option<&Path>) -> Result<Self, Failure> {
-        let file =
-            |option, path: Option<&Path>| path.map(|path| OutputFile::prepare(option, path)).transpose();
+    /// Makes sure that the files can be written, and that the command reads none of them (`inputs`).
+    pub fn prepare(json: Option<&Path>, html: Option<&Path>, inputs: &[PathBuf]) -> Result<Self, Failure> {
+        let file = |option, path: Option<&Path>| {
+            path.map(|path| OutputFile::prepare(option, path, inputs)).transpose()
+        };
         let outputs = Self { json: file("--json", json)?, html: file("--html", html)? };
         match (&outputs.json, &outputs.html) {
-            (Some(json), Some(html)) if json.path() == html.path() => {
+            (Some(json), Some(html)) if json.is(html) => {
                 Err(Failure::input("--html: is the same file as --json; give two different paths"))
             }
             _ => Ok(outputs),
         }
+    }
+
+    /// The files.
+    pub fn files(&self) -> impl Iterator<Item = &OutputFile> {
+        self.json.iter().chain(&self.html)
     }
 
     /// Prints the report and writes the files.

@@ -19,7 +19,8 @@ pub fn run(args: &RestartArgs) -> Result<(), Failure> {
     // Each run has an interval of its own; the configuration's is not used.
     let config = prepare::config(&args.machine, &args.systems, args.minutes, args.checkpoint_interval[0])?;
     prepare::sizes(&config, &runs.iter().map(|(run, _)| *run).collect::<Vec<_>>())?;
-    let outputs = Outputs::prepare(args.machine.json.as_deref(), args.machine.html.as_deref())?;
+    let devices = prepare::devices(&args.machine);
+    let outputs = Outputs::prepare(args.machine.json.as_deref(), args.machine.html.as_deref(), &devices)?;
 
     let bars = Bars::new(&runs.iter().map(name).collect::<Vec<_>>());
     let results = runner::run_restart(&config, &runs, &|run, stage| bars.show(run, &stage))?;

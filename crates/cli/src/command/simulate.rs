@@ -25,7 +25,8 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let levels = levels(args)?;
     let sce = levels.iter().any(|(flash_layer, _)| *flash_layer == Some(Cache::Fragments));
     let knobs = prepare::knobs(&args.fragments, sce, "--policy")?;
-    let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
+    let inputs: Vec<_> = args.source.files()?.into_iter().chain(args.devices.clone()).collect();
+    let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref(), &inputs)?;
     let source = Source::read(&args.source)?;
     let configs = configs(args, &machine, &levels, knobs, &source);
     for config in &configs {

@@ -37,6 +37,7 @@ impl Source {
                         empty.trace.name
                     )));
                 }
+                samples.iter().take(1).for_each(|sample| trace::tell_left_out(&sample.trace));
                 Content::Samples(samples)
             }
         };

@@ -20,3 +20,20 @@ pub fn open(what: &str, path: &Path) -> Result<Arc<dyn Device>, Failure> {
         FileDevice::open(path, FileOptions::existing()).with_context(|| format!("opening the {what}"))?;
     Ok(Arc::new(device))
 }
+
+/// Refuses the flash of a volume, whose disk has its label in a file: `command` is another one there.
+pub fn refuse_volume(
+    command: &str,
+    path: &Path,
+    flash: &dyn Device,
+    disk: &dyn Device,
+) -> Result<(), Failure> {
+    if !entresol_block::is_of_a_volume(flash, disk).with_context(|| path.display().to_string())? {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "{}: holds the cache of a volume, whose disk has its label in a file; nothing was changed. Use `entresol volume \
+         {command} CONFIG` with the volume's configuration, data.toml, say",
+        path.display()
+    )))
+}

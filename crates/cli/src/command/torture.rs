@@ -22,7 +22,7 @@ pub fn run(args: &TortureArgs) -> Result<(), Failure> {
         return torture_raw(args, args.door.as_ref().map(|_| Kind::Door));
     }
     let targets = targets(&args.systems)?;
-    let file = args.json.as_deref().map(|path| OutputFile::prepare("--json", path)).transpose()?;
+    let file = args.json.as_deref().map(|path| OutputFile::prepare("--json", path, &[])).transpose()?;
     let states = match (args.states, args.seconds) {
         (None, None) => Some(STATES),
         (states, _) => states,

@@ -11,7 +11,7 @@ use entresol_lab::config::{BenchConfig, Run, Warmup};
 use entresol_lab::result::TpccResult;
 use entresol_lab::{bench, report};
 use entresol_trace::Format;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Runs the experiment and shows its results.
 pub fn run(args: &TpccArgs) -> Result<(), Failure> {
@@ -21,9 +21,15 @@ pub fn run(args: &TpccArgs) -> Result<(), Failure> {
     let config = prepare::config(&args.machine, &args.systems, args.minutes, args.checkpoint_interval)?;
     let config = BenchConfig { flash_writes_per_day: args.flash_writes_per_day, ..config };
     prepare::sizes(&config, &runs)?;
-    let outputs = Outputs::prepare(args.machine.json.as_deref(), args.machine.html.as_deref())?;
+    let devices = prepare::devices(&args.machine);
+    let outputs = Outputs::prepare(args.machine.json.as_deref(), args.machine.html.as_deref(), &devices)?;
 
-    let record = args.record.as_deref().map(|path| record_of(path, &runs)).transpose()?;
+    let record = args.record.as_deref().map(|path| record_of(path, &runs, &devices)).transpose()?;
+    if let Some((_, file)) = &record
+        && outputs.files().any(|other| other.is(file))
+    {
+        return Err(Failure::input("--record: is the same file as --json or --html; give different paths"));
+    }
 
     let bars = Bars::new(&runs.iter().map(name).collect::<Vec<_>>());
     let progress = |run, stage| bars.show(run, &stage);
@@ -62,14 +68,14 @@ fn not_warm(config: &BenchConfig, results: &[TpccResult]) -> Option<(String, Str
 }
 
 /// Where to record to, and the one run that is recorded.
-fn record_of(path: &Path, runs: &[Run]) -> Result<(Run, OutputFile), Failure> {
+fn record_of(path: &Path, runs: &[Run], devices: &[PathBuf]) -> Result<(Run, OutputFile), Failure> {
     let [run] = runs else {
         return Err(Failure::input(format!(
             "--record records one run and {} are asked for; name one with --system and --flash-percent",
             runs.len()
         )));
     };
-    Ok((*run, OutputFile::prepare("--record", path)?))
+    Ok((*run, OutputFile::prepare("--record", path, devices)?))
 }
 
 /// Baselines once, systems with a flash cache at every size.

@@ -4,7 +4,7 @@ use crate::args::{ConvertArgs, GenerateArgs, InfoArgs, Kind, Trace as What};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use entresol_trace::generate::{self, Mix, Popularity, Scans, Source, TpccModel};
-use entresol_trace::{Compression, Format, Info, ReadOptions, Trace, TraceError};
+use entresol_trace::{Compression, Format, Info, ReadOptions, Trace, TraceError, files_of};
 use std::path::Path;
 
 /// Does what was asked for.
@@ -18,7 +18,19 @@ pub fn run(what: &What) -> Result<(), Failure> {
 
 /// Reads a trace; whatever keeps it from being read is bad input.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, Failure> {
-    entresol_trace::read(path, options).map_err(refused)
+    let trace = entresol_trace::read(path, options).map_err(refused)?;
+    tell_left_out(&trace);
+    Ok(trace)
+}
+
+/// Says how many requests are not in a trace, if there are any.
+pub fn tell_left_out(trace: &Trace) {
+    if trace.empty_requests > 0 {
+        output::notice(&format!(
+            "{}: {} requests of no bytes were left out; they touch no page (a GET that missed, say)",
+            trace.name, trace.empty_requests
+        ));
+    }
 }
 
 /// What keeps a trace from being read or made is bad input.
@@ -27,8 +39,10 @@ pub fn refused(error: TraceError) -> Failure {
 }
 
 fn info(args: &InfoArgs) -> Result<(), Failure> {
-    let json = args.json.as_deref().map(|path| OutputFile::prepare("--json", path)).transpose()?;
-    let info = Info::of(&read(&args.file, &args.read.options()?)?);
+    let options = args.read.options()?;
+    let inputs = files_of(&args.file, &options);
+    let json = args.json.as_deref().map(|path| OutputFile::prepare("--json", path, &inputs)).transpose()?;
+    let info = Info::of(&read(&args.file, &options)?);
     if let Some(json) = json {
         let mut bytes = serde_json::to_vec_pretty(&info).map_err(anyhow::Error::from)?;
         bytes.push(b'\n');
@@ -38,13 +52,14 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
 }
 
 fn convert(args: &ConvertArgs) -> Result<(), Failure> {
-    let out = OutputFile::prepare("OUTPUT", &args.output)?;
-    let trace = read(&args.input, &args.read.options()?)?;
+    let options = args.read.options()?;
+    let out = OutputFile::prepare("OUTPUT", &args.output, &files_of(&args.input, &options))?;
+    let trace = read(&args.input, &options)?;
     write(&trace, args.to, &out)
 }
 
 fn make(args: &GenerateArgs) -> Result<(), Failure> {
-    let out = OutputFile::prepare("--out", &args.out)?;
+    let out = OutputFile::prepare("--out", &args.out, &[])?;
     let tpcc = TpccModel {
         warehouses: args.warehouses,
         clients: args.clients,
@@ -109,7 +124,7 @@ pub fn write(trace: &Trace, format: Format, out: &OutputFile) -> Result<(), Fail
         out.write_with(|file| Ok(entresol_trace::write(trace, format, out.path(), compression, file)?))?;
     let lost = losses.to_string();
     if !lost.is_empty() {
-        eprintln!("entresol: the {format} format cannot hold all of the trace: {lost}");
+        output::notice(&format!("the {format} format cannot hold all of the trace: {lost}"));
     }
     written(trace.requests.len() as u64, trace.unique_pages() as u64, format, out)
 }

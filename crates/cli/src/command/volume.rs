@@ -1,13 +1,14 @@
 //! `entresol volume create|status|drain|detach` and `entresol serve`.
 
-use crate::args::{CreateArgs, ServeArgs, Volume, VolumeArgs};
+use super::{create, journal};
+use crate::args::{LossArgs, ServeArgs, Volume, VolumeArgs};
 use crate::failure::Failure;
 use crate::output;
 use anyhow::Context;
 use entresol_block::{
-    Bypassed, ControlReply, ControlRequest, Latency, Lost, OpenError, Server, ServerError, ServerOptions,
-    UblkOptions, VolumeConfig, VolumeStatus, ask, change_policy, create_volume, detach_volume, empty_volume,
-    inspect_volume, open_volume, remove_journal,
+    Bypassed, ControlReply, ControlRequest, Latency, Loss, Lost, OpenError, Server, ServerError,
+    ServerOptions, UblkOptions, VolumeConfig, VolumeStatus, ask, change_policy, check_volume, detach_volume,
+    empty_volume, inspect_volume, open_volume, remove_ended_journal,
 };
 use std::fmt::Write as _;
 use std::fs::File;
@@ -16,8 +17,11 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-fn opening(error: OpenError) -> Failure {
-    Failure::input(error.to_string())
+pub(super) fn opening(error: OpenError) -> Failure {
+    match error {
+        OpenError::Losing(sentence) => Failure::Check(sentence),
+        error => Failure::input(error.to_string()),
+    }
 }
 
 fn serving(error: ServerError) -> Failure {
@@ -27,76 +31,39 @@ fn serving(error: ServerError) -> Failure {
 /// What is asked of a volume.
 pub fn run(volume: &Volume) -> Result<(), Failure> {
     match volume {
-        Volume::Create(args) => create(args),
-        Volume::Status { volume, watch: Some(seconds), .. } => watch(volume, Duration::from_secs(*seconds)),
-        Volume::Status { volume, json, .. } => status(volume, *json),
-        Volume::Set { volume, name, value } => set(volume, name, value),
-        Volume::Drain(volume) => to_disk(volume, ControlRequest::Drain),
-        Volume::Detach(volume) => to_disk(volume, ControlRequest::Detach),
+        Volume::Create(args) => create::run(args),
+        Volume::Check { config } => check(config),
+        Volume::Status { all: true, json, .. } => journal::list(*json),
+        Volume::Status { config: None, .. } => {
+            Err(Failure::input("name the configuration of a volume, or ask for --all"))
+        }
+        Volume::Status { config: Some(config), socket, json, watch: seconds, .. } => {
+            let volume = VolumeArgs { config: config.clone(), socket: socket.clone() };
+            match seconds {
+                Some(seconds) => watch(&volume, Duration::from_secs(*seconds)),
+                None => status(&volume, *json),
+            }
+        }
+        Volume::Journal { what } => journal::run(what),
+        Volume::Set { volume, name, value, loss } => set(volume, name, value, loss),
+        Volume::Drain { volume, loss } => to_disk(volume, loss, false),
+        Volume::Detach { volume, loss } => to_disk(volume, loss, true),
     }
 }
 
 /// An absolute path, so that the configuration may be used from any folder.
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| Failure::input(format!("{}: {error}", path.display())))
 }
 
-fn create(args: &CreateArgs) -> Result<(), Failure> {
-    let path = absolute(&args.config)?;
-    let shown = path.display();
-    let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    if name.is_empty() {
-        return Err(Failure::input(format!("{shown}: does not name a file; give a path such as data.toml")));
-    }
-    if path.symlink_metadata().is_ok() {
-        return Err(Failure::input(format!("{shown}: exists; name a new file for the configuration")));
-    }
-    let folder = path.parent().filter(|folder| folder.is_dir());
-    let folder = folder
-        .ok_or_else(|| Failure::input(format!("{shown}: its folder does not exist; create it first")))?;
-    let label = absolute(args.label.as_deref().unwrap_or(&path.with_extension("label")))?;
-    let config = VolumeConfig {
-        name: name.to_owned(),
-        disk: absolute(&args.disk)?,
-        flash: absolute(&args.flash)?,
-        socket: path.with_extension("sock"),
-        journal: VolumeConfig::usual_journal(name, &label),
-        flash_writes_per_day: args.flash_writes_per_day.clone(),
-        label,
-        page_bytes: args.page_bytes,
-        ..VolumeConfig::usual(&args.mode)
-    };
-    let policy = args.policy.clone().unwrap_or(config.policy);
-    let config = VolumeConfig { policy, ..config };
-    // Everything that can be refused is refused before anything is made.
-    config.steer_options().map_err(|error| Failure::input(error.to_string()))?;
-    config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)
-        .map_err(|error| Failure::input(format!("{shown}: cannot be written ({error})")))?;
-    let config = create_volume(&config, args.overwrite).map_err(opening)?;
-    let text = config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
-    written.with_context(|| format!("writing {shown}"))?;
-    file.persist_noclobber(&path).map_err(|error| error.error).with_context(|| format!("writing {shown}"))?;
-    let meaning = match args.mode.as_str() {
-        "write-back" => {
-            "A flushed write is on flash and reaches the disk later. If the flash device is lost, so is what was written last."
-        }
-        _ => "A flushed write is on the disk. If the flash device is lost, nothing is.",
-    };
-    output::print(&format!(
-        "made the volume {name}: {} pages of {} bytes fit on flash; {}, {}\n{meaning}\n\
-         keep {}: disk and flash are not opened without it\nserve it with: entresol serve {shown}\n",
-        config.slots,
-        config.page_bytes,
-        config.policy,
-        config.mode,
-        config.label.display(),
-    ))
+pub(super) fn read(path: &Path) -> Result<VolumeConfig, Failure> {
+    VolumeConfig::read(path).map_err(|error| Failure::input(error.to_string()))
 }
 
-fn read(path: &Path) -> Result<VolumeConfig, Failure> {
-    VolumeConfig::read(path).map_err(|error| Failure::input(error.to_string()))
+/// Verifies every invariant of a volume without a server.
+fn check(path: &Path) -> Result<(), Failure> {
+    let report = check_volume(&read(path)?).map_err(opening)?;
+    super::check::tell(&report, path)
 }
 
 /// What the server says, if there is one.
@@ -112,6 +79,19 @@ fn asked(
         None => Ok(None),
         Some(ControlReply::Status(status)) => Ok(Some(*status)),
         Some(ControlReply::Error(sentence)) => Err(Failure::input(sentence)),
+        Some(ControlReply::Losing(sentence)) => Err(Failure::Check(sentence)),
+    }
+}
+
+fn cache_of(status: &VolumeStatus) -> String {
+    match (&status.policy, &status.mode) {
+        _ if status.detached => {
+            "none: the disk has everything, and the flash device may be taken away (set `cache = false`; else the next start \
+             begins with an empty cache)"
+                .to_owned()
+        }
+        (Some(policy), Some(mode)) => format!("{policy}, {mode}"),
+        _ => "none: the disk alone serves".to_owned(),
     }
 }
 
@@ -129,15 +109,19 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
     let mut line = |name: &str, value: String| _ = writeln!(text, "{name:<22}{value}");
     line("volume", format!("{}, {} bytes", config.name, status.volume_bytes));
     line("server", if status.running { "running" } else { "none" }.to_owned());
-    let cache = match (&status.policy, &status.mode) {
-        (Some(policy), Some(mode)) => format!("{policy}, {mode}"),
-        _ => "none: the disk alone serves".to_owned(),
-    };
-    line("cache", cache);
-    line("pages", format!("{} of {}, each {} bytes", status.pages, status.slots, status.page_bytes));
-    line("newer than disk", status.dirty_pages.to_string());
+    line("cache", cache_of(&status));
+    if !status.detached {
+        line("pages", format!("{} of {}, each {} bytes", status.pages, status.slots, status.page_bytes));
+        line("newer than disk", status.dirty_pages.to_string());
+    }
     if status.missing_pages > 0 {
         line("only on failed flash", format!("{} pages", status.missing_pages));
+    }
+    if status.journal_writes > 0 {
+        line(
+            "journal",
+            format!("{} acknowledged writes of a killed server, for the next start", status.journal_writes),
+        );
     }
     for Lost { offset, bytes } in &status.lost {
         line("lost", format!("{bytes} bytes at {offset}"));
@@ -173,6 +157,8 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
         line("policy changed", status.switched.unwrap_or_else(|| "not since the start; it may".to_owned()));
     }
     status.notice.into_iter().for_each(|notice| line("notice", notice));
+    let when = if status.running { "told at the start" } else { "notice" };
+    status.start_notices.into_iter().for_each(|notice| line(when, notice));
     output::print(&text)
 }
 
@@ -200,13 +186,16 @@ fn watch(args: &VolumeArgs, every: Duration) -> Result<(), Failure> {
         let (flash, disk) =
             (since(status.flash_writes, before.flash_writes), since(status.disk_writes, before.disk_writes));
         let dirty = status.dirty_pages;
-        output::print(&format!("{reads:>10} {percent:>8.1} {flash:>11} {disk:>11} {dirty:>11}\n"))?;
+        let line = format!("{reads:>10} {percent:>8.1} {flash:>11} {disk:>11} {dirty:>11}\n");
+        if !output::print_to_reader(&line)? {
+            return Ok(());
+        }
         before = status;
     }
 }
 
 /// Changes an option in a running server, and in the configuration.
-fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
+fn set(args: &VolumeArgs, name: &str, value: &str, loss: &LossArgs) -> Result<(), Failure> {
     let unwritable =
         |error| Failure::input(format!("{}: cannot be written ({error})", args.config.display()));
     // A link stays, and so does the owner of the file.
@@ -220,7 +209,7 @@ fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
     config.set(name, value).map_err(|error| Failure::input(error.to_string()))?;
     let is_of_cache = matches!(name, "mode" | "policy");
     let request = match is_of_cache {
-        true => ControlRequest::SetCache(Box::new(config.clone())),
+        true => ControlRequest::SetCache { config: Box::new(config.clone()), accept_loss: loss.accept_loss },
         false => ControlRequest::Steer {
             sequential_bypass_bytes: config.sequential_bypass_bytes,
             hits_to_disk: config.hits_to_disk,
@@ -239,7 +228,7 @@ fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
         // Of the cache that it has now.
         Some(status) if is_of_cache && status.policy.is_some() => config.slots = status.slots as u32,
         None if config.policy != before.policy && config.cache => {
-            config = change_policy(&before, &config).map_err(opening)?;
+            config = change_policy(&before, &config, Loss::accepted(loss.accept_loss)).map_err(opening)?;
         }
         _ => {}
     }
@@ -263,7 +252,8 @@ fn keep_owner(file: &File, path: &Path) -> std::io::Result<()> {
 
 /// Writes the configuration that is going to be at `path` to `file`.
 fn write(file: &mut tempfile::NamedTempFile, config: &VolumeConfig, path: &Path) -> Result<(), Failure> {
-    let text = config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
+    let before = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let text = config.edited(&before).map_err(|error| Failure::input(error.to_string()))?;
     let written = file
         .rewind()
         .and_then(|()| file.as_file().set_len(0))
@@ -273,9 +263,14 @@ fn write(file: &mut tempfile::NamedTempFile, config: &VolumeConfig, path: &Path)
 }
 
 /// Drains or detaches.
-fn to_disk(args: &VolumeArgs, request: ControlRequest) -> Result<(), Failure> {
+fn to_disk(args: &VolumeArgs, loss: &LossArgs, is_detach: bool) -> Result<(), Failure> {
     let config = read(&args.config)?;
-    let is_detach = request == ControlRequest::Detach;
+    let accept_loss = loss.accept_loss;
+    let request = match is_detach {
+        true => ControlRequest::Detach { accept_loss },
+        false => ControlRequest::Drain { accept_loss },
+    };
+    let loss = Loss::accepted(accept_loss);
     let after = match is_detach {
         true => "the flash device may be taken away; set `cache = false` to serve the disk alone",
         false => "the cache is empty",
@@ -284,10 +279,11 @@ fn to_disk(args: &VolumeArgs, request: ControlRequest) -> Result<(), Failure> {
         return output::print(&format!("the disk has everything; {after}\n"));
     }
     let report = match is_detach {
-        true => detach_volume(&config),
-        false => empty_volume(&config, &config).map(|(report, _)| report),
+        true => detach_volume(&config, loss),
+        false => empty_volume(&config, &config, loss).map(|(report, _)| report),
     }
     .map_err(opening)?;
+    report.notices.iter().for_each(|notice| output::notice(notice));
     output::print(&format!("the disk has everything, {} pages were written; {after}\n", report.pages_written))
 }
 
@@ -306,7 +302,7 @@ fn server_options(args: &ServeArgs, config: &VolumeConfig) -> Result<ServerOptio
 /// Opens a volume and listens.
 fn start(config: &VolumeConfig, options: ServerOptions) -> Result<Server, Failure> {
     let (volume, notices) = open_volume(config).map_err(opening)?;
-    notices.iter().for_each(|notice| eprintln!("entresol: notice: {notice}"));
+    notices.iter().for_each(|notice| output::notice(notice));
     Server::start(volume, options).map_err(serving)
 }
 
@@ -361,8 +357,9 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         };
         Server::wait_for_signal(ready).context("waiting for a signal")?;
     }
-    let stop =
-        |(_, server, config): (String, Server, VolumeConfig)| server.stop().map(|()| remove_journal(&config));
+    let stop = |(_, server, config): (String, Server, VolumeConfig)| {
+        server.stop().map(|()| remove_ended_journal(&config))
+    };
     let stopped: Vec<_> = servers.into_iter().map(stop).collect();
     failed?;
     stopped.into_iter().collect::<Result<(), _>>().map_err(anyhow::Error::from)?;

@@ -3,7 +3,7 @@
 use crate::Position;
 use crate::directory::PageDirectory;
 use crate::placement::Ring;
-use crate::placement::ring::{CLEANINGS_MAX, DEQUEUES, DequeueState, FORGOTTEN_MAX, Group};
+use crate::placement::ring::{CLEANINGS_MAX, DEQUEUES, DequeueState, FORGOTTEN_MAX, Group, HOLDS_MAX};
 use crate::slot::{HELD, VALID};
 use crate::staging::{Frame, FrameState, Staging};
 use crate::violation::{Violation, same};
@@ -45,6 +45,7 @@ pub(super) fn records(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Viol
 /// The pages that are being copied to disk out of turn.
 pub(super) fn cleanings(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Violation> {
     let head = &*ring.head;
+    same(|| "pages held", true, head.holds <= HOLDS_MAX as u64)?;
     same(|| "cleanings under way", true, head.cleaning <= CLEANINGS_MAX as u64)?;
     let under_way = &head.cleanings[..head.cleaning as usize];
     for (at, position) in under_way.iter().enumerate() {

@@ -61,9 +61,8 @@ pub struct Facts {
     pub by_group: bool,
     /// Dequeued pages may return to the rear (log placement).
     pub second_chances: bool,
-    /// Groups of a ring that are kept free beyond those for second chances, so that a group's summary says
-    /// in time that the slots of the next ones are free (log placement). Where most pages stay, each group
-    /// would wait for superblocks else. A ring of fewer than sixteen groups does without.
+    /// Free groups beyond those held for second chances (log placement). With fewer, a group waits for a
+    /// superblock write before its slots may be reused. A ring of fewer than sixteen groups does without.
     pub spare_groups: u32,
     /// Second chances leave a group open, and it is filled with the coldest pages of DRAM (log placement).
     pub pulls: bool,

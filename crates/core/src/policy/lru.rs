@@ -16,7 +16,6 @@
 //! the disk before their slot is used again. So a cache of n slots holds at least n − 32 pages. A page joins
 //! the list when its write to flash is complete, so pages written by several workers may swap places with
 //! their neighbours.
-//! their neighbours.
 
 use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, shared};
 use crate::mode::Mode;

@@ -2,7 +2,7 @@
 
 use super::log_model::{LogModel, Version};
 use super::reuse_evidence::Note;
-use entresol_core::{DequeuePage, Fate, Generation, PageId, PolicyKind, Position};
+use entresol_core::{DequeuePage, Fate, Generation, Occupancy, PageId, PolicyKind, Position};
 use std::collections::BTreeMap;
 
 impl LogModel {
@@ -10,6 +10,10 @@ impl LogModel {
     pub(super) fn spare(&self) -> u64 {
         let is_long = self.config.slots as u64 / self.group() >= 16;
         u64::from(self.config.policy == PolicyKind::Reuse && is_long)
+    }
+
+    fn is_held(&self, page: PageId, position: u64) -> bool {
+        self.held.iter().any(|held| held.0 == page && held.1 <= position)
     }
 
     /// FaCE algorithm 1, dequeue. With `reuse`, the likely ones stay.
@@ -28,6 +32,9 @@ impl LogModel {
             let overtaken = self.newest(version.page) != Some(position);
             match (valid && !overtaken, stays(version), version.dirty) {
                 (false, ..) => Fate::Drop,
+                (true, ..) if room >= self.group() && self.is_held(version.page, position) => {
+                    Fate::SecondChance
+                }
                 (true, true, _) => Fate::SecondChance,
                 (true, false, true) => Fate::Destage,
                 (true, false, false) => Fate::Drop,
@@ -37,12 +44,14 @@ impl LogModel {
         let leave = if self.config.policy == PolicyKind::Reuse { (self.group() / 8).max(1) } else { 1 };
         let most = if room < self.group() * (1 + self.spare()) { 0 } else { self.group() - leave };
         while fates.iter().filter(|f| **f == Fate::SecondChance).count() as u64 > most {
-            let staying = (0..fates.len()).filter(|at| fates[*at] == Fate::SecondChance);
             let version = |at: usize| &self.versions[&(first + at as u64)];
+            let staying = (0..fates.len()).filter(|at| fates[*at] == Fate::SecondChance);
+            let staying = staying.filter(|at| !self.is_held(version(*at).page, first + *at as u64));
             let is_ours = self.config.policy == PolicyKind::Reuse;
             let worth = |at: usize| self.evidence.weight(version(at).note, version(at).dirty);
             let least = staying.min_by_key(|at| (if is_ours { worth(*at) } else { 0 }, *at));
-            let least = least.expect("one stays");
+            // The others are held.
+            let Some(least) = least else { break };
             fates[least] = if version(least).dirty { Fate::Destage } else { Fate::Drop };
         }
         fates
@@ -62,7 +71,11 @@ impl LogModel {
         if self.leaves_first() && fates.contains(&Fate::SecondChance) {
             self.leaving.insert(self.scan);
         }
-        assert!(fates.iter().any(|f| *f != Fate::SecondChance), "a dequeue makes room");
+        let makes_room = fates.iter().any(|f| *f != Fate::SecondChance);
+        assert!(makes_room || self.held.len() as u64 >= self.group(), "a dequeue makes room");
+        let staying = fates.contains(&Fate::SecondChance);
+        let room = self.released + self.config.slots as u64 - self.rear;
+        assert!(!staying || room >= self.group(), "second chances find a group");
         for (at, (page, fate)) in pages.iter().zip(fates).enumerate() {
             let position = self.scan + at as u64;
             let generation = Generation::Exact(Position(position));
@@ -151,5 +164,19 @@ impl LogModel {
         let lags = self.released - self.front_durable > 8 * self.group();
         let may_return = lags || self.gone.values().any(|gone| *gone == page) || self.records.name(page);
         is_unlikely && !((dirty || fdirty) && may_return)
+    }
+
+    /// The partition counts as the model does.
+    pub(super) fn assert_counts(&self, occupancy: &Occupancy) {
+        let published = self.versions.values().filter(|v| v.published);
+        let held = published.clone().count();
+        // In ascending position: the newest remains.
+        let pages: BTreeMap<PageId, bool> =
+            published.filter(|v| !v.forgotten).map(|v| (v.page, v.dirty)).collect();
+        let dirty = pages.values().filter(|dirty| **dirty).count();
+        assert_eq!(occupancy.valid as usize, pages.len(), "valid");
+        assert_eq!(occupancy.dirty as usize, dirty, "dirty");
+        assert_eq!(occupancy.superseded as usize, held - pages.len(), "superseded");
+        assert_eq!(occupancy.entered, self.rear);
     }
 }

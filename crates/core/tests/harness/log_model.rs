@@ -59,6 +59,8 @@ pub struct LogModel {
     pub(super) staying: Option<u64>,
     /// Positions of the pages that are being copied to disk out of turn.
     pub(super) cleaning: BTreeSet<u64>,
+    /// Pages of which versions from a position on do not leave.
+    pub(super) held: Vec<(PageId, u64)>,
 }
 
 impl LogModel {
@@ -82,6 +84,7 @@ impl LogModel {
             left: BTreeSet::new(),
             staying: None,
             cleaning: BTreeSet::new(),
+            held: Vec::new(),
         }
     }
 
@@ -433,6 +436,16 @@ impl Model for LogModel {
         self.clean_ends(page);
     }
 
+    fn hold(&mut self, page: PageId, got: bool) {
+        assert_eq!(got, self.held.len() < self.config.slots as usize / 4);
+        self.held.extend(got.then_some((page, self.rear)));
+    }
+
+    fn let_go(&mut self, page: PageId) {
+        let at = self.held.iter().position(|held| held.0 == page);
+        self.held.swap_remove(at.expect("it is held"));
+    }
+
     fn swept(&mut self, _from: SlotId, _got: &Option<Result<CleanPage, SlotId>>) {
         unreachable!("only slot placement is swept")
     }
@@ -463,11 +476,7 @@ impl Model for LogModel {
 
     fn verify(&mut self, occupancy: &Occupancy, window: (Position, Position), published: Position) {
         let (released, rear) = (window.0.0, window.1.0);
-        assert!(
-            released >= self.released && released <= self.scan,
-            "released {released} of scan {}",
-            self.scan
-        );
+        assert!((self.released..=self.scan).contains(&released), "released {released} of scan {}", self.scan);
         assert!(
             rear == self.rear || rear.is_multiple_of(self.group()),
             "only closing a group skips positions"
@@ -485,16 +494,6 @@ impl Model for LogModel {
             "published below {}",
             published.0
         );
-
-        let published = self.versions.values().filter(|v| v.published);
-        let held = published.clone().count();
-        // In ascending position: the newest remains.
-        let pages: BTreeMap<PageId, bool> =
-            published.filter(|v| !v.forgotten).map(|v| (v.page, v.dirty)).collect();
-        let dirty = pages.values().filter(|dirty| **dirty).count();
-        assert_eq!(occupancy.valid as usize, pages.len(), "valid");
-        assert_eq!(occupancy.dirty as usize, dirty, "dirty");
-        assert_eq!(occupancy.superseded as usize, held - pages.len(), "superseded");
-        assert_eq!(occupancy.entered, self.rear);
+        self.assert_counts(occupancy);
     }
 }

@@ -58,6 +58,11 @@ pub trait Model {
     fn restaged(&mut self, _pages: &[DequeuePage]) {}
     fn dequeued(&mut self, pages: &[DequeuePage]);
     /// The page is to be copied to disk.
+    /// A page is not to leave.
+    fn hold(&mut self, _page: PageId, got: bool) {
+        assert!(!got, "slots hold no page");
+    }
+    fn let_go(&mut self, _page: PageId) {}
     fn clean(&mut self, page: PageId, got: &Cleaning);
     fn cleaned(&mut self, page: &CleanPage);
     /// A job that came from a sweep.
@@ -181,6 +186,21 @@ pub fn run_with_forgets_and_flushes(policy: PolicyKind, mode: world::Mode, seed:
         world.crash_often = false;
         world.settle_every = usize::MAX;
     }
+    println!("seed {seed}: {config:?}, {pages} pages");
+    world.run(&mut choices, 4000);
+    world
+}
+
+/// A seeded run in which pages are held: they do not leave, whatever the policy says.
+pub fn run_that_holds(policy: PolicyKind, seed: u64) -> World {
+    let mut choices = Choices::from_seed(seed * 104_729 + policy as u64);
+    let config = small(policy, [2, 3, 4, 8][choices.below(4)], 2, choices.below(8) as u32);
+    let pages = config.slots + choices.below(2 * config.slots as usize) as u32;
+    let mut world = World::new(config, pages, 4);
+    world.settle_every = [usize::MAX, 16][choices.below(2)];
+    world.holds = true;
+    world.crash_often = seed % 4 == 1;
+    world.forgets_and_flushes = seed % 4 == 3;
     println!("seed {seed}: {config:?}, {pages} pages");
     world.run(&mut choices, 4000);
     world

@@ -13,6 +13,7 @@ pub use queue::{Ended, QueuedFile, ReadQueue};
 
 use crate::file::{FileOptions, OpenFile};
 use crate::{Counters, Device, DeviceError, Geometry, Io, bounce};
+use entresol_runtime::say;
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -217,7 +218,9 @@ fn drain(ring: &mut IoUring, requests: &mut [Request<'_>]) {
             && !is_temporary(&error)
         {
             // Requests may be in flight to memory that the caller would free: only an abort is safe.
-            eprintln!("io_uring cannot be waited for ({error}) while requests are in flight: aborting");
+            say::tell(&format!(
+                "io_uring cannot be waited for ({error}) while requests are in flight: aborting"
+            ));
             std::process::abort();
         }
         for completion in ring.completion() {

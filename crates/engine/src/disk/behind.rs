@@ -5,10 +5,11 @@
 //! returns that version or a newer one. A checkpoint makes it durable.
 
 use super::staging::{DiskStaging, Staged, WRITERS};
-use super::{DiskPages, DurableNotes, NoNames, WholeDisk};
+use super::{DiskPages, DurableNotes, WholeDisk};
 use crate::TierError;
 use crate::api::{Evicted, Fetched, Source, Upstream, Victim};
 use crate::metrics::Tallies;
+use crate::names::NoNames;
 use entresol_core::{Lsn, PageId};
 use entresol_device::Device;
 use entresol_format::PageFormat;

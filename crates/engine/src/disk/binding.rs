@@ -26,7 +26,7 @@
 //! label first, then a superblock, each durable before the next. So a label has the number of its flash, or
 //! the next one.
 
-use super::{LabelState, Labels, read_label};
+use super::{LabelState, Labels, read_label, write_label};
 use crate::TierError;
 use crate::api::Binding;
 use entresol_core::mutant;
@@ -51,6 +51,7 @@ pub(crate) fn new_label(page_bytes: u32) -> Label {
         failed_epoch: 0,
         failed_nonce: 0,
         renewal: 0,
+        lost: false,
     }
 }
 
@@ -74,6 +75,30 @@ pub fn disk_binding(disk: &dyn Device) -> Result<Option<Binding>, TierError> {
         LabelState::Valid(labels) => Some(of_label(&labels.newest)),
         LabelState::Blank | LabelState::Unreadable(_) => None,
     })
+}
+
+/// Whether the cache of the disk with this label may have pages that the disk lacks. False, too, if there is
+/// no label.
+///
+/// # Errors
+/// If the disk as a whole cannot be read.
+pub fn is_flash_needed(disk: &dyn Device) -> Result<bool, TierError> {
+    let label = read_label(disk)?;
+    Ok(
+        matches!(label, LabelState::Valid(labels) if labels.newest.dirty_possible || labels.newest.failed_epoch != 0),
+    )
+}
+
+/// The label of `disk` names no log from now on, durably. Nothing else changes.
+///
+/// # Errors
+/// [`TierError::Refused`] if there is no label that can be read.
+pub fn name_no_log(disk: &dyn Device) -> Result<(), TierError> {
+    let LabelState::Valid(Labels { newest: mut label, .. }) = read_label(disk)? else {
+        return Err(TierError::Refused("the disk holds no label that can be read".to_owned()));
+    };
+    (label.log, label.session) = (Uuid::NIL, Session::default());
+    write_label(disk, &mut label)
 }
 
 /// The binding that a label records.

@@ -1,31 +1,15 @@
 //! Where a page lives when it is not on flash: its *home*. A disk of pages side by side is one, a database's
 //! relation files are another.
 
+use crate::names::Names;
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, PageId};
 use entresol_device::{Device, DeviceError, Io};
 use entresol_format::LogPosition;
 use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_format::layout::disk_offset;
-use entresol_objects::{Locator, ObjectId};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What the objects of a cache are called. Numbers are the cache's own; a home goes by the name, which the
-/// database knows, too.
-pub trait Names: Send + Sync {
-    /// The name of a live object. `None`: it was retired, and its pages are dead.
-    fn locator(&self, object: ObjectId) -> Option<Locator>;
-}
-
-/// The names of a cache without objects.
-pub(crate) struct NoNames;
-
-impl Names for NoNames {
-    fn locator(&self, _: ObjectId) -> Option<Locator> {
-        None
-    }
-}
 
 /// The log of the pages' owner. A cache may be ahead of files that were put back to an earlier state; the log
 /// tells (docs/POSTGRESQL.md, "A snapshot that is rolled back").
@@ -103,6 +87,14 @@ pub trait Home: Send + Sync {
         None
     }
 
+    /// See [`Device::await_own_syncs`].
+    ///
+    /// # Errors
+    /// The device's.
+    fn await_own_syncs(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Time in which the disk had at least one request, if that is known.
     fn busy(&self) -> Option<Duration> {
         None
@@ -165,6 +157,10 @@ impl Home for WholeDisk {
 
     fn sync(&self) -> Result<(), DeviceError> {
         self.device.sync()
+    }
+
+    fn await_own_syncs(&self) -> Result<(), DeviceError> {
+        self.device.await_own_syncs()
     }
 
     fn busy(&self) -> Option<Duration> {

@@ -2,7 +2,9 @@
 //! it. To the layers above it is a disk like any other: this device shows them the label's area, which is in
 //! the file, and then the disk.
 //!
-//! Syncs of the disk succeed or fail for all who ask: one that fails may have lost the writes of others.
+//! Syncs of the disk succeed or fail for all who ask: one that fails may have lost the writes of others. So
+//! does one that this device makes by itself, before it writes a sector of the fingerprint: whoever counts
+//! syncs to know what is kept asks for those, too ([`Device::await_own_syncs`]).
 //!
 //! A label outside of the disk cannot stop others from writing to it. So the file also has a fingerprint of
 //! the disk, checksums of some of its sectors, which is compared at each open. Invariant: a sector is written
@@ -165,6 +167,14 @@ impl InPlaceDisk {
         let state = State { print, is_behind: false, buffer, writes: 0, durable: 0, unknown };
         let (sectors, state) = (places.into(), Mutex::new(Rank::Fingerprint, state));
         Self { disk, file, sectors, state, syncs: Syncs::default() }
+    }
+
+    /// Whether all syncs of the disk so far have succeeded, whoever asked for them.
+    ///
+    /// # Errors
+    /// The disk's: writes may be lost.
+    pub fn check_syncs(&self) -> Result<(), DeviceError> {
+        self.syncs.check()
     }
 
     /// Writes all copies of the fingerprint, one after the other.
@@ -407,6 +417,10 @@ impl Device for InPlaceDisk {
         let mut state = self.state.lock();
         state.durable = state.durable.max(writes);
         Ok(())
+    }
+
+    fn await_own_syncs(&self) -> Result<(), DeviceError> {
+        self.syncs.settle()
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {

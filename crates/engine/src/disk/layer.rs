@@ -101,6 +101,14 @@ pub(crate) fn open_unbound(disk: &dyn Device, page_bytes: u32) -> Result<(), Tie
 }
 
 fn refuse_if_bound(label: &Label) -> Result<(), TierError> {
+    if label.lost {
+        return Err(TierError::Refused(format!(
+            "pages of disk {} are lost, which its flash alone had: the disk has older versions; open it with a flash cache, with an \
+             empty one too, and write these pages again as a whole, or detach it with their loss ({HOW_TO_DETACH}, with \
+             --accept-loss)",
+            label.disk
+        )));
+    }
     if !label.dirty_possible {
         return Ok(());
     }

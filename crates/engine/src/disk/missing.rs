@@ -1,17 +1,24 @@
-//! Pages that the disk lacks since its flash failed: their newest versions are on that flash, if it can be
-//! read, and nowhere else (docs/DESIGN.md, "Degraded").
+//! Pages that the disk lacks: their newest versions are on a flash that has failed, or nowhere
+//! (docs/DESIGN.md, "Degraded" and "Lost pages").
+//!
+//! While the flash is in use, the pages are *lost*: the only copy of each on flash could not be read when its
+//! slot was needed. Once the flash has failed, pages that can still be read from it are missing, too.
 //!
 //! Invariants:
 //!
-//! - A missing page is read from the flash, or not at all; never from disk.
+//! - A missing page is read from the failed flash, or not at all; never from disk. A newer version in the
+//!   cache
+//!   is served before anybody asks here.
 //! - A page is missing until the disk durably has it, in the flash's version or a newer one, *and* the record
 //!   in the label's area durably does not name it any more. No write to it is reported before.
-//! - No page becomes missing later: the flash is only read.
+//! - The record names a lost page durably before its slot is released. So a crash finds the damaged copy, or
+//!   the record.
+//! - Once the flash has failed, no page becomes missing: the flash is only read.
 
 use super::ranges::PageRanges;
 use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
-use crate::front::Front;
+use crate::rescue::Rescue;
 use crate::{TierError, events, points, unreadable};
 use entresol_core::{PageId, mutant};
 use entresol_device::{Device, write_copies};
@@ -20,16 +27,20 @@ use entresol_format::missing::{COPIES, MissingPages, PageRange, RANGES_MAX, RECO
 use entresol_format::{BLOCK_BYTES, Uuid};
 use entresol_runtime::sync::{Mutex, MutexGuard, Rank, TinyMutex};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Ranges that a record has at most when pages are added to it: writes in the middle of ranges make more.
+pub(crate) const RANGES_AT_FIRST: usize = RANGES_MAX / 2;
 
 /// See the module's header.
 pub(crate) struct Missing {
     pages: TinyMutex<Pages>,
     /// The record, and the turn to change it: one writer of missing pages at a time.
     record: Mutex<Record>,
-    /// Knows where the pages are on flash.
-    front: Arc<Front>,
-    /// The epoch of the cache in which its flash failed.
-    pub epoch: u64,
+    /// Knows where the pages are on a flash that has failed. `None`: there is no cache.
+    rescue: Option<Arc<dyn Rescue>>,
+    /// The epoch of the cache in which its flash failed; 0: it is in use.
+    failed_epoch: AtomicU64,
 }
 
 #[derive(Clone, Default)]
@@ -46,13 +57,23 @@ impl Pages {
     fn has(&self, page: PageId) -> bool {
         self.durable.contains(page) || self.staged.contains(page)
     }
+
+    fn is_found(&mut self, page: PageId) {
+        self.durable.remove(page);
+        self.staged.remove(page);
+        self.lost.remove(page);
+    }
 }
 
 /// What the record says beside the pages.
+#[derive(Default)]
 pub(crate) struct Record {
-    sequence: u64,
+    /// `None`: that of the record on the device is to be read first.
+    sequence: Option<u64>,
     cache: Uuid,
     epoch: u64,
+    /// The label says that the record names lost pages.
+    is_named: bool,
 }
 
 impl Record {
@@ -67,7 +88,11 @@ impl Record {
                 durable.len() + staged.len()
             )));
         }
-        let mut record = MissingPages { sequence: self.sequence, cache, epoch, durable, staged };
+        let sequence = match self.sequence {
+            Some(sequence) => sequence,
+            None => read_newest(device)?.map_or(0, |found| found.sequence),
+        };
+        let mut record = MissingPages { sequence, cache, epoch, durable, staged };
         let copies: Vec<(u64, AlignedBuffer)> = (0..COPIES)
             .map(|_| {
                 let mut bytes = AlignedBuffer::new(RECORD_BYTES);
@@ -76,7 +101,7 @@ impl Record {
                 (record.offset(), bytes)
             })
             .collect();
-        self.sequence = record.sequence;
+        self.sequence = Some(record.sequence);
         write_copies(device, ("disk", "record of missing pages"), &copies, false)
             .map(drop)
             .map_err(disk_error)
@@ -100,46 +125,137 @@ fn read_newest(device: &dyn Device) -> Result<Option<MissingPages>, TierError> {
 
 /// The record that `label` relies on.
 pub(crate) fn read_missing(device: &dyn Device, label: &Label) -> Result<MissingPages, TierError> {
-    let is_its = |found: &MissingPages| found.cache == label.cache && found.epoch == label.failed_epoch;
+    // A record of lost pages is the disk's, whatever cache it has.
+    let is_its =
+        |found: &MissingPages| label.lost || found.cache == label.cache && found.epoch == label.failed_epoch;
     read_newest(device)?.filter(is_its).ok_or_else(|| {
+        let why = match label.lost {
+            true => format!("pages of disk {} are lost", label.disk),
+            false => format!(
+                "the flash of disk {} failed in epoch {} of its cache {}",
+                label.disk, label.failed_epoch, label.cache
+            ),
+        };
         TierError::Refused(format!(
-            "the flash of disk {} failed in epoch {} of its cache {}, and the record of the pages that the disk lacks since is \
-             damaged; restore the label from a backup, or the disk",
-            label.disk, label.failed_epoch, label.cache
+            "{why}, and the record of the pages that the disk lacks since is damaged; restore the label from a backup, or the \
+             disk"
         ))
     })
 }
 
 impl Missing {
-    /// Pages of the cache in this epoch that are newer than disk: `durable` on flash, `staged` in memory.
-    /// Recorded durably.
-    pub(crate) fn record(
-        device: &dyn Device,
-        front: Arc<Front>,
-        (cache, epoch): (Uuid, u64),
-        durable: PageRanges,
-        staged: PageRanges,
-    ) -> Result<Self, TierError> {
-        let sequence = read_newest(device)?.map_or(0, |found| found.sequence);
-        let mut record = Record { sequence, cache, epoch };
-        let pages = Pages { durable, staged, lost: PageRanges::default() };
-        if !mutant!("missing-pages-not-recorded") {
-            record.write(device, &pages)?;
-        }
-        Ok(Self::new(pages, record, front))
+    /// No page is missing, and the flash is in use.
+    pub(crate) fn none(rescue: Option<Arc<dyn Rescue>>) -> Self {
+        Self::new(Pages::default(), Record::default(), rescue)
     }
 
-    /// As `found` on the label's device.
-    pub(crate) fn restored(found: &MissingPages, front: Arc<Front>) -> Self {
+    /// As `found` on the label's device, of a flash that failed.
+    pub(crate) fn restored(found: &MissingPages, rescue: Arc<dyn Rescue>) -> Self {
         let of = |list: &[PageRange]| PageRanges::of_list(list);
         let (durable, staged) = (of(&found.durable), of(&found.staged));
-        let record = Record { sequence: found.sequence, cache: found.cache, epoch: found.epoch };
-        Self::new(Pages { durable, staged, lost: PageRanges::default() }, record, front)
+        let (sequence, cache, epoch) = (Some(found.sequence), found.cache, found.epoch);
+        let record = Record { sequence, cache, epoch, is_named: false };
+        let missing = Self::new(Pages { durable, staged, lost: PageRanges::default() }, record, Some(rescue));
+        missing.failed_epoch.store(epoch, SeqCst);
+        missing
     }
 
-    fn new(pages: Pages, record: Record, front: Arc<Front>) -> Self {
-        let (pages, epoch) = (TinyMutex::new(Rank::MissingPages, pages), record.epoch);
-        Self { pages, record: Mutex::new(Rank::MissingTurn, record), front, epoch }
+    /// As `found` on the label's device, while no flash has failed: these pages are lost. The record may be
+    /// one that was made for a failing flash, when power failed before the label said so: what was on its way
+    /// to flash then does not count, and of what flash had durably, the cache has a newer version.
+    pub(crate) fn restored_lost(found: &MissingPages, rescue: Option<Arc<dyn Rescue>>) -> Self {
+        let durable = PageRanges::of_list(&found.durable);
+        let (sequence, cache, epoch) = (Some(found.sequence), found.cache, found.epoch);
+        let record = Record { sequence, cache, epoch, is_named: true };
+        Self::new(Pages { lost: durable.clone(), durable, staged: PageRanges::default() }, record, rescue)
+    }
+
+    fn new(pages: Pages, record: Record, rescue: Option<Arc<dyn Rescue>>) -> Self {
+        let (pages, record) =
+            (TinyMutex::new(Rank::MissingPages, pages), Mutex::new(Rank::MissingTurn, record));
+        Self { pages, record, rescue, failed_epoch: AtomicU64::new(0) }
+    }
+
+    /// The epoch of the cache in which its flash failed. `None`: it is in use.
+    pub(crate) fn failed_epoch(&self) -> Option<u64> {
+        Some(self.failed_epoch.load(SeqCst)).filter(|epoch| *epoch != 0)
+    }
+
+    /// These pages are lost, durably. `name` sees to it that the label says so. False: there is no room for
+    /// them in the record, and nothing has changed.
+    pub(crate) fn lose(
+        &self,
+        device: &dyn Device,
+        cache: (Uuid, u64),
+        lost: &[PageId],
+        name: impl FnOnce() -> Result<(), TierError>,
+    ) -> Result<bool, TierError> {
+        let mut record = self.record.lock();
+        let mut pages = self.pages.lock().clone();
+        lost.iter().for_each(|page| pages.durable.insert(*page));
+        if pages.durable.ranges() > RANGES_AT_FIRST {
+            points::LOST_TOO_MANY.reach();
+            return Ok(false);
+        }
+        (record.cache, record.epoch) = cache;
+        if !mutant!("lost-page-not-recorded") {
+            record.write(device, &pages)?;
+            if !record.is_named {
+                name()?;
+                record.is_named = true;
+            }
+        }
+        let mut pages = self.pages.lock();
+        for page in lost {
+            pages.durable.insert(*page);
+            pages.lost.insert(*page);
+        }
+        Ok(true)
+    }
+
+    /// The flash has failed in this epoch of the cache: the disk lacks these pages, too, `durable` on flash
+    /// and `staged` in memory. The record says so durably, and then the label, by `name`.
+    pub(crate) fn flash_fails(
+        &self,
+        device: &dyn Device,
+        (cache, epoch): (Uuid, u64),
+        (durable, staged): (PageRanges, PageRanges),
+        name: impl FnOnce() -> Result<(), TierError>,
+    ) -> Result<(), TierError> {
+        let mut record = self.record.lock();
+        let mut pages = self.pages.lock().clone();
+        pages.durable.add_all(&durable);
+        pages.staged = staged;
+        (record.cache, record.epoch) = (cache, epoch);
+        if !mutant!("missing-pages-not-recorded") {
+            record.write(device, &pages)?;
+            name()?;
+        }
+        record.is_named = false;
+        *self.pages.lock() = pages;
+        self.failed_epoch.store(epoch, SeqCst);
+        Ok(())
+    }
+
+    /// The label says no more that pages are lost, if it did and none is: `unname` sees to that.
+    pub(crate) fn unname(
+        &self,
+        record: &mut Record,
+        unname: impl FnOnce() -> Result<(), TierError>,
+    ) -> Result<(), TierError> {
+        if record.is_named && self.pages.lock().durable.ranges() == 0 {
+            unname()?;
+            record.is_named = false;
+        }
+        Ok(())
+    }
+
+    /// Writes the record in both copies: the life before may have ended with a page in one copy, and not in
+    /// the other one.
+    pub(crate) fn write_again(&self, device: &dyn Device) -> Result<(), TierError> {
+        let mut record = self.record.lock();
+        let pages = self.pages.lock().clone();
+        record.write(device, &pages)
     }
 
     /// What was on its way to flash when it failed: `is_there` says which of these pages arrived. The disk
@@ -206,16 +322,20 @@ impl Missing {
         }
     }
 
-    /// Reads a missing page from the failed flash, proved. True: it had been given up.
-    pub(crate) fn read(&self, page: PageId, buffer: &mut [u8]) -> Result<bool, TierError> {
-        let read = self.front.rescue(page, buffer);
+    /// Reads a missing page from the failed flash, proved.
+    pub(crate) fn read(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+        let read = match &self.rescue {
+            Some(rescue) if self.failed_epoch().is_some() => {
+                rescue.rescue(page, buffer).map_err(|why| format!("which has failed ({why})"))
+            }
+            _ => Err("where it was damaged or could not be read".to_owned()),
+        };
         let mut pages = self.pages.lock();
         match read {
             Ok(()) => {
                 points::MISSING_READ.reach();
-                let was_lost = pages.lost.contains(page);
                 pages.lost.remove(page);
-                Ok(was_lost)
+                Ok(())
             }
             Err(why) => {
                 points::MISSING_LOST.reach();
@@ -233,18 +353,16 @@ impl Missing {
         &self,
         record: &mut Record,
         device: &dyn Device,
-        found: impl Iterator<Item = PageId>,
+        found: impl Iterator<Item = PageId> + Clone,
     ) -> Result<(), TierError> {
         let mut pages = self.pages.lock().clone();
-        for page in found {
-            pages.durable.remove(page);
-            pages.staged.remove(page);
-            pages.lost.remove(page);
-        }
+        found.clone().for_each(|page| pages.is_found(page));
         if !mutant!("found-page-not-recorded") {
             record.write(device, &pages)?;
         }
-        *self.pages.lock() = pages;
+        // Those that readers have met as lost meanwhile stay so.
+        let mut pages = self.pages.lock();
+        found.for_each(|page| pages.is_found(page));
         Ok(())
     }
 

@@ -13,14 +13,13 @@ mod ranges;
 mod staging;
 
 pub(crate) use behind::{WriteBehind, clean};
-pub use binding::disk_binding;
-pub(crate) use home::NoNames;
-pub use home::{Home, Names, OwnersLog, WholeDisk};
+pub use binding::{disk_binding, is_flash_needed, name_no_log};
+pub use home::{Home, OwnersLog, WholeDisk};
 pub use in_place::InPlaceDisk;
 pub(crate) use label::{LabelState, Labels, read_label, write_label};
 pub use layer::DiskLayer;
 pub(crate) use layer::open_unbound;
-pub(crate) use missing::{Missing, read_missing};
+pub(crate) use missing::{Missing, RANGES_AT_FIRST, read_missing};
 pub(crate) use notes::DurableNotes;
 pub(crate) use pages::DiskPages;
 pub(crate) use ranges::PageRanges;

@@ -1,13 +1,18 @@
 //! Reading and writing pages in their homes: the disk, to the layers above.
 //!
 //! Invariants: a page whose last write was lost by a failed sync is not returned in its older version. Nor is
-//! one that the disk lacks since its flash failed ([`super::missing`]).
+//! one that the disk lacks ([`super::missing`]).
 
-use super::{Home, LabelState, Missing, Names, OwnersLog, binding, read_label, write_label};
+use super::missing::Record;
+use super::{
+    Home, LabelState, Missing, OwnersLog, PageRanges, binding, read_label, read_missing, write_label,
+};
 use crate::api::Binding;
 use crate::error::disk_error;
+use crate::names::Names;
+use crate::rescue::Rescue;
 use crate::syncs::Syncs;
-use crate::{TierError, points};
+use crate::{TierError, events, points};
 use arrayvec::ArrayVec;
 use entresol_core::{PageId, mutant};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
@@ -28,7 +33,7 @@ pub(crate) struct DiskPages {
     /// Pages for which there is room.
     pub capacity_pages: u64,
     syncs: Syncs,
-    /// Since the flash has failed.
+    /// Since the disk lacks pages.
     missing: OnceLock<Missing>,
     /// Held while the label is changed.
     label: Mutex<()>,
@@ -199,7 +204,12 @@ impl DiskPages {
         if written == 0 {
             return Ok(());
         }
-        self.syncs.prove_kept(written).map_err(disk_error)
+        // Those that the home makes by itself lose the same writes.
+        let own = || match self.syncs.are_done(written) || mutant!("own-sync-not-counted") {
+            true => Ok(()),
+            false => self.home.await_own_syncs(),
+        };
+        self.syncs.prove_kept(written).and_then(|()| own()).map_err(disk_error)
     }
 
     /// The first sync that makes the last write of each of these pages durable. 0: none was written.
@@ -256,22 +266,81 @@ impl DiskPages {
     }
 }
 
-/// Pages that the disk lacks since its flash failed.
+/// Pages that the disk lacks.
 impl DiskPages {
     /// The label's device.
     pub(crate) fn label_device(&self) -> LabelDevice<'_> {
         LabelDevice { device: self.home.label(), syncs: &self.syncs }
     }
 
-    /// From now on the disk lacks these pages.
+    /// As the record beside the label has it, of a flash that failed.
     pub(crate) fn lacks(&self, missing: Missing) {
-        // A flash fails once.
+        // Nobody uses these pages yet.
         let _ = self.missing.set(missing);
     }
 
-    /// See [`Missing`]. `None`: the flash has not failed.
+    /// What the disk lacks since its flash failed. `None`: it has not.
     pub(crate) fn missing(&self) -> Option<&Missing> {
-        self.missing.get()
+        self.missing.get().filter(|missing| missing.failed_epoch().is_some())
+    }
+
+    /// The pages that are lost while the flash is in use. `None`: none was since the disk was opened, or the
+    /// flash has failed.
+    pub(crate) fn lost(&self) -> Option<&Missing> {
+        self.missing.get().filter(|missing| missing.failed_epoch().is_none())
+    }
+
+    /// Whether pages are lost, though a newer version of some may be in the cache.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost().is_some_and(|missing| missing.count().0 > 0)
+    }
+
+    /// If this label says so, pages are lost: as the record beside it has it.
+    pub(crate) fn find_lost(&self, label: &Label, rescue: Option<Arc<dyn Rescue>>) -> Result<(), TierError> {
+        if !label.lost {
+            return Ok(());
+        }
+        let found = read_missing(&self.label_device(), label)?;
+        let missing = Missing::restored_lost(&found, rescue);
+        missing.write_again(&self.label_device())?;
+        let mut turn = missing.turn();
+        self.unname_lost(&missing, &mut turn)?;
+        drop(turn);
+        let _ = self.missing.set(missing);
+        Ok(())
+    }
+
+    /// The newest versions of these pages are lost: they were on flash alone, and cannot be read there.
+    /// Recorded durably. False: there are too many of them, and nothing has changed.
+    pub(crate) fn lose(&self, rescue: Option<Arc<dyn Rescue>>, lost: &[PageId]) -> Result<bool, TierError> {
+        let missing = self.missing.get_or_init(|| Missing::none(rescue));
+        let label = self.label()?;
+        let name = || self.change_label(|label| label.lost = true);
+        let is_recorded = missing.lose(&self.label_device(), (label.cache, label.epoch), lost, name)?;
+        if is_recorded {
+            points::PAGES_LOST.reach();
+            events::pages_lost(lost);
+        }
+        Ok(is_recorded)
+    }
+
+    /// The flash has failed: the disk lacks these pages, and those that were lost before. Says so durably;
+    /// `name` changes the label.
+    pub(crate) fn flash_fails(
+        &self,
+        rescue: Arc<dyn Rescue>,
+        newer: (PageRanges, PageRanges),
+        name: impl FnOnce(&mut Label),
+    ) -> Result<(), TierError> {
+        let missing = self.missing.get_or_init(|| Missing::none(Some(rescue)));
+        let label = self.label()?;
+        let failed = (label.cache, label.epoch);
+        missing.flash_fails(&self.label_device(), failed, newer, || self.change_label(name))
+    }
+
+    /// If no page is lost any more, the label does not say so.
+    fn unname_lost(&self, missing: &Missing, turn: &mut Record) -> Result<(), TierError> {
+        missing.unname(turn, || self.change_label(|label| label.lost = false))
     }
 
     fn missing_among(&self, first: PageId, count: u64) -> Vec<PageId> {
@@ -284,7 +353,7 @@ impl DiskPages {
 
     fn read_missing(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
         let Some(missing) = self.missing.get() else { return Ok(()) };
-        missing.read(page, buffer).map(drop)
+        missing.read(page, buffer)
     }
 
     /// Writes pages to disk. If it lacks one of them, they are durable there and recorded when this returns.
@@ -304,7 +373,8 @@ impl DiskPages {
         let mut turn = missing.turn();
         write()?;
         self.sync()?;
-        missing.are_found(&mut turn, &self.label_device(), pages)
+        missing.are_found(&mut turn, &self.label_device(), pages)?;
+        self.unname_lost(missing, &mut turn)
     }
 
     /// `make_dead` makes the pages from `first` to `last` dead. Those that were missing are so no more,
@@ -321,6 +391,7 @@ impl DiskPages {
         let dead = missing.within(first, last);
         if !dead.is_empty() {
             missing.are_found(&mut turn, &self.label_device(), dead.into_iter())?;
+            self.unname_lost(missing, &mut turn)?;
         }
         Ok(())
     }

@@ -48,6 +48,11 @@ impl PageRanges {
         self.add(page.0, page.0 + 1);
     }
 
+    /// All pages of `others`, too.
+    pub fn add_all(&mut self, others: &Self) {
+        others.0.iter().for_each(|(first, end)| self.add(*first, *end));
+    }
+
     fn add(&mut self, mut first: u64, mut end: u64) {
         while let Some((from, to)) = self.0.range(..=end).next_back().map(|(from, to)| (*from, *to)) {
             if to < first {

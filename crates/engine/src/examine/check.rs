@@ -7,9 +7,11 @@ use super::slots::check_slots;
 use super::{newest, superblocks};
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::is_cut_off;
-use crate::disk::{DiskPages, LabelState, NoNames, WholeDisk, read_label};
+use crate::disk::{DiskPages, LabelState, WholeDisk, read_label};
 use crate::error::flash_error;
-use crate::recover::{Reader, Scan, ScannedGroup, read_segment};
+use crate::names::NoNames;
+use crate::recover::{Scan, read_segment};
+use crate::scan::{Reader, ScannedGroup};
 use crate::{OpenReport, TierError, TierOptions, recover, unreadable};
 use entresol_core::{Directory, Forgotten, Lookup, Mode, PageId, Partition, Placement, Position};
 use entresol_device::Device;
@@ -154,7 +156,7 @@ fn all_groups(reader: &mut Reader<'_>, front: Position) -> Result<Vec<ScannedGro
     let group_pages = reader.group_pages();
     let durable = reader.superblock.durable.0;
     let mut groups = reader.durable_groups(front.0 / group_pages, durable / group_pages)?;
-    let scan = Scan::of_tail(reader)?;
+    let scan = Scan::of_tail(reader, Position(0))?;
     groups.extend(scan.groups.into_iter().filter(|group| group.number * group_pages >= front.0));
     Ok(groups)
 }

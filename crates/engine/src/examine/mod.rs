@@ -17,7 +17,20 @@ use crate::error::flash_error;
 use crate::{TierError, unreadable};
 use entresol_device::Device;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
-use entresol_format::{BLOCK_BYTES, BlockFault};
+use entresol_format::{BLOCK_BYTES, BlockFault, PageFormat};
+
+/// Whether the cache on `flash` is of pages of somebody else, as volumes have them, or of fragments.
+///
+/// # Errors
+/// [`TierError::Device`] if it cannot be read.
+pub fn is_cache_of_volume(flash: &dyn Device) -> Result<bool, TierError> {
+    let is_raw = superblocks(flash).and_then(|copies| newest(&copies));
+    match is_raw {
+        Ok(superblock) => Ok(superblock.page_format == PageFormat::Raw),
+        Err(error @ TierError::Device { .. }) => Err(error),
+        Err(_) => Ok(crate::claim::fragment_marks(flash)?.contains(&true)),
+    }
+}
 
 /// All copies of the superblock, each decoded or refused.
 pub(crate) fn superblocks(flash: &dyn Device) -> Result<Vec<Result<Superblock, BlockFault>>, TierError> {

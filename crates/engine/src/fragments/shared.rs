@@ -167,7 +167,7 @@ impl Shared {
 
     /// Switches off the flash, which has failed. It has no dirty pages, so the database continues without it.
     pub(super) fn switch_off(&self, error: &TierError) {
-        let notice = || format!("the flash cache is switched off, the database goes on from disk: {error}");
+        let notice = || format!("the flash cache is switched off, all goes on from disk: {error}");
         let notice = self.off.lock().get_or_insert_with(notice).clone();
         if !self.is_off.swap(true, SeqCst) {
             events::switched_off(&notice);

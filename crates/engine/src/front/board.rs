@@ -3,7 +3,7 @@
 
 use super::orders::Orders;
 use crate::metrics::Tallies;
-use entresol_core::PageId;
+use entresol_core::{PageId, Position};
 use entresol_shm::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use entresol_shm::{Shared, shared_struct};
 use std::ops::Deref;
@@ -50,6 +50,9 @@ shared_struct! {
         last: AtomicU64,
         /// Those that have not ended, or lower ones; 0: a free place.
         under_way: [AtomicU64; CAUSES],
+        /// By place, of a cause under which dead pages are forgotten: the first page, the last one, and the
+        /// position below which copies are dead.
+        forgetting: [[AtomicU64; 3]; CAUSES],
         /// This one and all before it have ended, and the disk was synced since.
         durable: AtomicU64,
     }
@@ -88,6 +91,19 @@ impl Causes {
         self.under_way[cause.place].store(0, SeqCst);
     }
 
+    /// Pages that are dead are forgotten under this cause, so that others may go on with it.
+    pub(crate) fn forgets(&self, cause: &Cause, (first, last): (PageId, PageId), below: Position) {
+        let words = [first.0, last.0, below.0];
+        self.forgetting[cause.place].iter().zip(words).for_each(|(word, value)| word.store(value, SeqCst));
+    }
+
+    /// The cause of this number, under which dead pages are forgotten, if it has not ended.
+    pub(crate) fn forgetting(&self, number: u64) -> Option<(Cause, (PageId, PageId), Position)> {
+        let place = self.under_way.iter().position(|under_way| under_way.load(SeqCst) == number)?;
+        let [first, last, below] = [0, 1, 2].map(|at| self.forgetting[place][at].load(SeqCst));
+        Some((Cause { number, place }, (PageId(first), PageId(last)), Position(below)))
+    }
+
     /// This one and all before it have ended. The last number is read first: whoever takes a place later gets
     /// a later number.
     pub(crate) fn ended(&self) -> u64 {
@@ -118,6 +134,7 @@ impl Default for Causes {
         Self {
             last: AtomicU64::new(0),
             under_way: [const { AtomicU64::new(0) }; CAUSES],
+            forgetting: [const { [const { AtomicU64::new(0) }; 3] }; CAUSES],
             durable: AtomicU64::new(0),
         }
     }

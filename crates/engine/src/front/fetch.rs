@@ -1,7 +1,8 @@
 //! A fetch: from staging, or from flash.
 //!
 //! Invariants: a served page was proved by checksum, id and generation, and is the newest version. After a
-//! version was served, no older one is, also after a power failure.
+//! version was served, no older one is. After a power failure that holds for versions that are durable on
+//! flash: a staged one may be lost.
 
 use super::Front;
 use super::objects::living;

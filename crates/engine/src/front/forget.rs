@@ -92,10 +92,20 @@ impl Front {
     /// Log placement: pages that are dead, in many steps. The record of them is not to be on flash before the
     /// last one: so they have a cause, though no slot needs to wait for it.
     fn forget_long(&self, pages: (PageId, PageId)) -> Result<u64, TierError> {
-        let Some((cause, begun)) = self.begin_to_forget(pages)? else { return Ok(0) };
+        let Some((cause, begun)) = self.begin_to_forget(pages, true)? else { return Ok(0) };
         let dead = if mutant!("dead-pages-await-their-cause") { cause.number } else { 0 };
         let forgotten = self.forget_begun(pages, dead, begun);
         self.cause_ends(cause, forgotten)
+    }
+
+    /// Goes on with [`Front::forget_long`] of a process that died in it.
+    pub(crate) fn forget_on(&self, number: u64) -> Result<(), TierError> {
+        // It may have died after the last step.
+        let Some((cause, pages, below)) = self.board.causes.forgetting(number) else { return Ok(()) };
+        self.forget_steps(pages, below, 0)?;
+        self.board.causes.ends(cause);
+        self.job_is_done();
+        Ok(())
     }
 
     /// Forgets those of the pages from `first` to `last` that are in the cache and not dirty. What may be
@@ -126,7 +136,7 @@ impl Front {
         pages: (PageId, PageId),
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let Some((cause, begun)) = self.begin_to_forget(pages)? else { return make_dead() };
+        let Some((cause, begun)) = self.begin_to_forget(pages, false)? else { return make_dead() };
         let forgotten = self.forget_begun(pages, after(&cause), begun);
         #[cfg(feature = "hooks")]
         crate::hooks::pass("around");
@@ -155,12 +165,19 @@ impl Front {
         made
     }
 
-    /// The first step, which makes the record, under a cause. `None`: the cache does not run.
+    /// The first step, which makes the record, under a cause. `are_dead`: the pages are dead already. `None`:
+    /// the cache does not run.
     ///
-    /// The cause begins in this step, if there is room for the record: who has a cause needs no more room,
-    /// so each ends. Had it begun before, it could wait for room that only records of later causes take,
-    /// which wait for it.
-    fn begin_to_forget(&self, pages: (PageId, PageId)) -> Result<Option<(Cause, Begun)>, TierError> {
+    /// Reserves the record and begins the cause in one step. Otherwise:
+    ///
+    /// 1. cause A begins;
+    /// 2. the records of later causes fill the table, and wait for A;
+    /// 3. A waits for room for its record.
+    fn begin_to_forget(
+        &self,
+        pages: (PageId, PageId),
+        are_dead: bool,
+    ) -> Result<Option<(Cause, Begun)>, TierError> {
         let mut early = None;
         loop {
             let seen = self.progress.epoch();
@@ -181,6 +198,10 @@ impl Front {
                 let cause = early.take().or_else(|| self.board.causes.begins());
                 let Some(cause) = cause else { return Step::ManyCauses };
                 let begun = self.begin_under(partition, pages, after(&cause));
+                if let (true, Begun::Steps { below }) = (are_dead, &begun) {
+                    self.board.causes.forgets(&cause, pages, *below);
+                    self.seat.iter().for_each(|seat| seat.holds_forgetting(cause.number));
+                }
                 Step::Begun(cause, begun)
             })?;
             if let Step::Begun(cause, begun) = step {
@@ -256,6 +277,8 @@ impl Front {
         };
         if is_long(pages, entries) {
             for from in (0..entries).step_by(PLACES_AT_ONCE as usize) {
+                #[cfg(feature = "hooks")]
+                crate::hooks::pass("forget");
                 let some = from..entries.min(from + PLACES_AT_ONCE);
                 step(&mut |partition| partition.forget_entries(pages, below, after, some.clone()))?;
             }

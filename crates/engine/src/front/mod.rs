@@ -12,7 +12,6 @@
 //! | `fetch_run` | pages side by side |
 //! | `rescue` | pages of a flash that has failed |
 //! | `objects` | what dies as a whole: the table of objects |
-//! | `region` | the memory of the directory and of that table |
 //! | `segment` | all this memory in one segment, for fronts in other processes |
 //! | `seat`, `frames` | which process holds what there; staging there |
 //! | `bell` | notifications, also between processes |
@@ -40,7 +39,6 @@ mod objects;
 mod offer;
 mod order;
 mod orders;
-mod region;
 mod rescue;
 mod run_state;
 mod seat;
@@ -54,13 +52,13 @@ pub(crate) use fetch_run::Run;
 pub(crate) use listed::Listed;
 pub(crate) use offer::{Offered, Read};
 pub(crate) use order::{PageOrder, ReadTicket};
-pub(crate) use region::{Region, objects_config};
 pub(crate) use run_state::{RunState, State};
 pub(crate) use seat::Seat;
 pub(crate) use segment::{Opened, Served, attach, check as check_shareable, segment_bytes, serve, supersede};
 pub(crate) use staging::{Composition, Incoming, Staging};
 
 use crate::metrics::Tallies;
+use crate::region::{Region, RegionMemory};
 use crate::shadow::Shadow;
 use crate::{TierError, TierMetrics, TierOptions};
 use arrayvec::ArrayVec;
@@ -73,7 +71,6 @@ use entresol_format::superblock::POSITIONS_OF_AN_OPEN;
 use entresol_objects::Objects;
 use entresol_runtime::sync::{Rank, Semaphore, allowing_allocation};
 use entresol_shm::Gone;
-use region::RegionMemory;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 
 use super::Front;
 use crate::TierError;
-use crate::disk::Names;
+use crate::names::Names;
 use entresol_core::{Generation, Lookup, PageId, Partition, Position, mutant};
 use entresol_objects::{CutOutcome, Locator, ObjectId, Objects, Usage};
 use entresol_shm::Gone;

@@ -44,9 +44,8 @@ impl Drop for Waiting<'_> {
 pub(crate) struct Read {
     /// Drawn before it began.
     pub ticket: ReadTicket,
-    /// The copy on flash in place of which the disk was read, as that is damaged. It must still be there:
-    /// where processes share the cache, their owner keeps the order of work on a page, and knows nothing of
-    /// this read.
+    /// The damaged copy that this disk read replaces. The page is staged only if that copy is still current:
+    /// where processes share the cache, their owner orders the work on a page without knowing of this read.
     pub past: Option<Lookup>,
 }
 

@@ -2,13 +2,12 @@
 //! and no frame is used again.
 
 use super::Front;
+use crate::rescue::Rescue;
 use entresol_core::{Lookup, PageId};
 use entresol_runtime::yield_now;
 
-impl Front {
-    /// Reads `page`, of which the cache has a newer version than the disk, from memory or from flash, proved.
-    /// Else says why it cannot be read.
-    pub(crate) fn rescue(&self, page: PageId, buffer: &mut [u8]) -> Result<(), String> {
+impl Rescue for Front {
+    fn rescue(&self, page: PageId, buffer: &mut [u8]) -> Result<(), String> {
         loop {
             let found = self.with(|partition| {
                 let found = partition.peek(page);

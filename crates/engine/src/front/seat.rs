@@ -5,6 +5,9 @@ use entresol_core::{FrameId, mutant};
 use entresol_shm::{Front as Place, Fronts, Holder};
 use std::num::NonZeroU64;
 
+/// What a process holds that forgets dead pages: this bit, and the number of its cause, which is lower.
+const FORGETTING: NonZeroU64 = NonZeroU64::MIN.saturating_add((1 << 62) - 1);
+
 /// A seat in the segment's table.
 pub(crate) struct Seat {
     place: Place,
@@ -45,6 +48,20 @@ impl Seat {
         if self.is_front && !mutant!("write-around-not-announced") {
             self.place.holds(NonZeroU64::MAX);
         }
+    }
+
+    /// This process forgets pages that are dead, under the cause of this number. Others may go on with that.
+    pub(crate) fn holds_forgetting(&self, number: u64) {
+        if self.is_front {
+            self.place.holds(FORGETTING | number);
+        }
+    }
+
+    /// The number of the cause under which a process forgot dead pages that died with this in hand. `None`:
+    /// it held something else.
+    pub(crate) fn forgetting(holding: NonZeroU64) -> Option<u64> {
+        let number = holding.get() ^ FORGETTING.get();
+        (number < FORGETTING.get()).then_some(number)
     }
 
     /// The frame is filled, and offered to the writers.

@@ -15,11 +15,11 @@
 use super::bell::Bell;
 use super::board::{Board, BoardRef};
 use super::frames::{SharedFrames, areas_of};
-use super::region::{MappedRegion, RegionMemory, words_of};
 use super::run_state::{RunState, State};
 use super::seat::Seat;
 use super::staging::Staging;
 use super::{Common, Front, Memory};
+use crate::region::{MappedRegion, RegionMemory, words_of};
 use crate::{Sharing, TierError, TierOptions};
 use entresol_core::{Placement, mutant};
 use entresol_device::Device;

@@ -13,11 +13,11 @@
 //!
 //! If the newer version is present, it is later in the order of positions and wins.
 
-use super::scan::{Reader, ScannedGroup};
 use super::tail::Scan;
 use super::{is_dirty, read_segment};
 use crate::TierError;
 use crate::points;
+use crate::scan::{Reader, ScannedGroup};
 use entresol_core::{Forgotten, Partition, Position, mutant};
 
 /// Fills `partition`. Returns the records of forgotten pages that no directory segment names, with the groups

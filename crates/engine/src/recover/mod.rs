@@ -23,14 +23,13 @@
 //!   incomplete one a summary of what is left of it, before anything else is written: otherwise, once `D` has
 //!   passed it, it would be trusted. And summaries at or beyond the rear of an earlier open that are older
 //!   than that open are ignored: what was dropped once stays dropped.
-//! - A group that was durable and is damaged looks like a torn one. Who was told that it is durable can ask
-//!   ([`Survivors`]); what is not there is recorded in the superblock before the repair, for a restart that
-//!   is cut off and begun again.
+//! - A group that was durable and is damaged looks like a torn one. The store compares its notes with
+//!   [`Survivors`] to detect this. Missing groups are recorded in the superblock before the repair, for a
+//!   restart that is cut off and begun again.
 
 mod destage;
 mod directory;
 mod objects;
-mod scan;
 mod segments;
 mod slots;
 mod tail;
@@ -38,20 +37,20 @@ mod tail;
 use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use crate::front::{Region, objects_config};
+use crate::region::{Region, objects_config};
+use crate::scan::{Reader, ScannedGroup};
 use crate::superblock::write_superblock;
 use crate::{OpenReport, TierError, TierOptions, points};
 use entresol_core::{Forgotten, Partition, Position, mutant};
 use entresol_device::Device;
 use entresol_format::losses::Loss;
-use entresol_format::summary::{self, Entry};
+use entresol_format::summary;
 use entresol_format::superblock::Superblock;
-use entresol_format::{BLOCK_BYTES, Layout, LogPosition};
+use entresol_format::{BLOCK_BYTES, Layout, LogPosition, PageFormat};
 use entresol_objects::ObjectsConfig;
 use std::sync::Arc;
 
 pub(crate) use objects::{ObjectBlocks, RestoredNames, SnapshotCopy, log_offset, snapshot_offset};
-pub(crate) use scan::{Reader, ScannedGroup};
 pub(crate) use segments::read_segment;
 pub(crate) use slots::{RestoredSlots, read_directory, restore_slots};
 pub(crate) use tail::Scan;
@@ -91,7 +90,12 @@ pub(crate) fn restore(
 ) -> Result<Restored, TierError> {
     let layout = options.layout();
     let mut reader = Reader::new(flash, superblock, layout);
-    let scan = Scan::of_tail(&mut reader)?;
+    let known = options.flushed.filter(|flushed| {
+        (flushed.cache, flushed.epoch) == (superblock.cache, superblock.epoch)
+            && !superblock.clean
+            && !mutant!("flushed-position-not-used")
+    });
+    let scan = Scan::of_tail(&mut reader, known.map_or(Position(0), |known| known.below))?;
     let mut region = Region::new(options, superblock.cache)?;
     let records = directory::fill(&mut reader, &scan, &mut region.partition())?;
     let (names, snapshot) = match objects_config(options, superblock.cache) {
@@ -107,6 +111,17 @@ pub(crate) fn restore(
     report.dirty = occupancy.dirty.into();
     report.warm = occupancy.valid > 0;
     report.torn = scan.torn;
+    if (scan.torn > 0 || scan.is_doubtful || !scan.torn_summaries.is_empty())
+        && known.is_none()
+        && options.page_format == PageFormat::Raw
+    {
+        report.notices.push(
+            "the newest writes to flash are not whole, and count as never made: they look like writes that a power failure cut off, \
+             none of which was flushed; if power has not failed, the flash device is damaged, and what was flushed in the last second \
+             before may be missing"
+                .to_owned(),
+        );
+    }
     reader.report(report);
     let log = scan.log;
     let mut repairs = std::mem::take(&mut reader.rebuilt);
@@ -251,10 +266,4 @@ const REVISION_OF_A_REPAIR: u64 = 1 << 32;
 /// Whether a page that entered at `position` must be taken for newer than disk.
 fn is_dirty(superblock: &Superblock, position: Position, recorded: bool) -> bool {
     recorded || superblock.is_unsure(position) && !mutant!("unsure-pages-taken-for-clean")
-}
-
-/// A page whose own header tells of it: nothing says whether disk has it.
-fn from_header(page: &[u8], id: entresol_core::PageId) -> Entry {
-    let head = entresol_format::page::header(page);
-    Entry { page: id, lsn: entresol_format::page::lsn(page), checksum: head.checksum.get(), dirty: true }
 }

@@ -1,8 +1,8 @@
 //! The table of objects, from its snapshots and its log on flash.
 
 use crate::buffer::AlignedBuffer;
-use crate::disk::Names;
 use crate::error::flash_error;
+use crate::names::Names;
 use crate::{TierError, points, unreadable};
 use entresol_device::Device;
 use entresol_format::{BLOCK_BYTES, Layout};
@@ -75,7 +75,7 @@ impl ObjectBlocks {
         damaged.chain(unreadable).collect()
     }
 
-    /// What makes the newest snapshot whole in both copies; `None`: it is so.
+    /// The writes that make the newest snapshot whole in both copies. `None`: it is whole.
     pub(crate) fn repair(
         self,
         recovered: &Recovered<'_>,

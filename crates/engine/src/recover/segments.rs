@@ -1,8 +1,8 @@
 //! Reads directory segments.
 
-use super::scan::Reader;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
+use crate::scan::Reader;
 use crate::{TierError, unreadable};
 use entresol_core::{Forgotten, SlotView, mutant};
 use entresol_format::segment::{self, Head};

@@ -7,7 +7,7 @@
 
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use crate::front::Region;
+use crate::region::Region;
 use crate::{OpenReport, TierError, TierOptions, points, unreadable};
 use entresol_core::{Directory, Partition, Position, SlotId, mutant};
 use entresol_device::Device;

@@ -1,7 +1,7 @@
 //! Finds the groups on flash after the superblock's durable position, and decides which of them can be
 //! trusted.
 
-use super::scan::{BATCH, Block, Raw, Reader, ScannedGroup};
+use crate::scan::{BATCH, Block, Raw, Reader, ScannedGroup};
 use crate::{TierError, points};
 use entresol_core::{Position, mutant};
 use entresol_format::LogPosition;
@@ -20,11 +20,24 @@ pub(crate) struct Scan {
     pub torn_summaries: Vec<u64>,
     /// The greatest position in the owner's log.
     pub log: LogPosition,
+    /// Of a group that may have been in the middle of being written, one summary is damaged.
+    pub is_doubtful: bool,
+}
+
+/// The newest summary of a group is damaged, and what it said was durable.
+fn flush_lost(group: u64) -> TierError {
+    points::FLUSH_LOST.reach();
+    TierError::Refused(format!(
+        "what was flushed to group {group} of the flash cache is not there any more, and power has not failed since: its newest \
+         summary is damaged; nothing was changed: check the flash device, and restore the disk from a backup; or remove the \
+         volume's journal, and what was flushed before counts, with older versions of some pages"
+    ))
 }
 
 impl Scan {
-    /// Looks at the groups from the superblock's durable position up to the rear.
-    pub(crate) fn of_tail(reader: &mut Reader<'_>) -> Result<Scan, TierError> {
+    /// Looks at the groups from the superblock's durable position up to the rear. Everything below `flushed`
+    /// was durable, and power has not failed since.
+    pub(crate) fn of_tail(reader: &mut Reader<'_>, flushed: Position) -> Result<Scan, TierError> {
         let superblock = reader.superblock;
         let group_pages = reader.group_pages();
         let staging = superblock.staging_groups as usize;
@@ -55,11 +68,17 @@ impl Scan {
         let damaged =
             |(at, block): (usize, &Block)| matches!(block, Block::Damaged).then_some(first + at as u64);
         let torn_summaries = raws.iter().enumerate().filter_map(damaged).collect();
-        let mut scan = Scan { groups: Vec::new(), front, durable, rear, torn: 0, torn_summaries, log };
+        let is_doubtful = false;
+        let mut scan =
+            Scan { groups: Vec::new(), front, durable, rear, torn: 0, torn_summaries, log, is_doubtful };
         let known_durable = ((durable.0 / group_pages).saturating_sub(first) as usize).min(raws.len());
         let unsure = raws.split_off(known_durable);
+        let looked_at = first + (known_durable + unsure.len()) as u64;
         for (number, raw) in (first + known_durable as u64..).zip(unsure) {
-            scan.judge(reader, number, raw)?;
+            scan.judge(reader, number, raw, flushed)?;
+        }
+        if reader.position(looked_at) < flushed {
+            return Err(flush_lost(looked_at));
         }
         let oldest = scan.rear.0.saturating_sub(superblock.slots.into());
         scan.front = Position(scan.front.0.max(oldest));
@@ -85,13 +104,26 @@ impl Scan {
     }
 
     /// Looks into a group that may have been in the middle of being written.
-    fn judge(&mut self, reader: &mut Reader<'_>, number: u64, block: Block) -> Result<(), TierError> {
+    fn judge(
+        &mut self,
+        reader: &mut Reader<'_>,
+        number: u64,
+        block: Block,
+        flushed: Position,
+    ) -> Result<(), TierError> {
         let superblock = reader.superblock;
         let by_group = superblock.policy.by_group();
+        let known = flushed.0.saturating_sub(reader.position(number).0).min(reader.group_pages()) as u32;
+        if known > block.summary().map_or(0, |raw| raw.head.written) {
+            return Err(flush_lost(number));
+        }
         let group = match block {
             Block::Summary(mut raw) => {
+                // A page of it that is damaged is no torn write, and is an error for whoever wants it.
+                raw.head.flushed = raw.head.flushed.max(known);
                 let torn = reader.verify(&mut raw, by_group)?;
-                let Raw { mut group, head } = raw;
+                let Raw { mut group, head, is_lone } = raw;
+                self.is_doubtful |= is_lone;
                 if torn > 0 {
                     if by_group {
                         points::TORN_GROUP.reach()

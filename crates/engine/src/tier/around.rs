@@ -38,7 +38,7 @@ impl Back {
         // After the disk: a page that leaves the cache meanwhile is on disk by then.
         for page in newer {
             let bytes = &mut buffer[(page.0 - first.0) as usize * page_bytes..][..page_bytes];
-            let source = match self.front.fetch(page, bytes)? {
+            let source = match self.look_up(page, bytes)? {
                 Found::Here(fetched) => fetched.source,
                 Found::OnDisk(_) => {
                     self.disk.read(page, bytes)?;
@@ -59,7 +59,10 @@ impl Back {
         let sure = is_unsure_possible.then(|| self.superblocks.sure());
         let mut newer = Vec::new();
         for page in (first.0..first.0 + pages).map(PageId) {
-            if self.front.may_be_newer(page, sure)? && !mutant!("read-past-dirty-pages") {
+            // After the look at the cache: a page that has left it, and is on its way to disk.
+            let is_newer = self.front.may_be_newer(page, sure)?
+                || self.through.as_ref().is_some_and(|through| through.shows(page));
+            if is_newer && !mutant!("read-past-dirty-pages") {
                 newer.push(page);
             }
         }

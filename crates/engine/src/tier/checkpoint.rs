@@ -65,7 +65,7 @@ impl Back {
         if self.is_log() {
             self.make_objects_durable()?;
             // Before the owner's marks change, and before what is on disk counts as durable there.
-            self.renew_label()?;
+            self.renew_label(false)?;
             if !self.front.options.disk_may_lack() {
                 self.sync_callers_writes()?;
                 self.write_superblock(|_| ())?;
@@ -157,6 +157,21 @@ impl Back {
             return self.disk.sync();
         }
         self.checkpoint()?;
+        // The flash may have failed meanwhile, or fail now: then the disk serves, and is all that is closed.
+        let closed = match self.front.check_running()? {
+            true => self.close_flash(),
+            false => return self.disk.sync(),
+        };
+        let Err(error) = closed else { return Ok(()) };
+        self.fail(error.clone());
+        match self.front.check_running() {
+            Ok(false) => self.disk.sync(),
+            _ => Err(error),
+        }
+    }
+
+    /// The next open finds that everything is on flash.
+    fn close_flash(&self) -> Result<(), TierError> {
         let directory = self.materialise_directory()?;
         let entered = self.front.with(|partition| partition.occupancy().entered)?;
         let rear = Position(entered.next_multiple_of(self.front.config.group_pages.into()));

@@ -5,7 +5,7 @@
 //! crash loses the whole directory, and redo starts at the last checkpoint, which syncs (LC).
 
 use super::back::Back;
-use crate::to_disk::{READS_MAX, read_proved};
+use crate::to_disk::{READS_MAX, read_what_is_there};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{BackgroundJob, CleanPage, DequeuePage, PageId, SlotId, Ticket};
@@ -52,13 +52,13 @@ impl Back {
             let page = &copies.pages[at].0;
             self.front.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
-        let read = read_proved(&*self.flash, self.flash_format(), &wanted, scratch, prove);
+        let (mut destages, faults) =
+            read_what_is_there(&*self.flash, self.flash_format(), &wanted, scratch, prove)?;
         self.front.tallies().dequeue_reads.add(copies.pages.len());
-        let mut destages = read.inspect_err(|error| {
-            if matches!(error, TierError::Damaged { .. }) {
-                points::COPY_DAMAGED.reach();
-            }
-        })?;
+        if let Some(fault) = faults.into_iter().next() {
+            points::COPY_DAMAGED.reach();
+            return Err(fault);
+        }
         self.destage(&mut destages)?;
         self.front.with(|partition| {
             for (page, ticket) in &copies.pages {

@@ -9,24 +9,21 @@
 
 use super::FlashTier;
 use super::back::Back;
-use crate::api::MissingPages;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::begin_epoch;
-use crate::disk::{Missing, PageRanges};
+use crate::disk::{Missing, PageRanges, RANGES_AT_FIRST};
 use crate::front::State;
+use crate::rescue::Rescue;
 use crate::signal::Signal;
 use crate::to_disk::READS_MAX;
 use crate::{TierError, events, points};
 use arrayvec::ArrayVec;
 use entresol_core::{Lookup, PageId, mutant};
-use entresol_format::missing::RANGES_MAX;
 use entresol_runtime::sleep;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Ranges that the first record has at most: writes in the middle of ranges make more of them.
-const RANGES_AT_FIRST: usize = RANGES_MAX / 2;
 /// Times that pages which could not be read are tried again, and the pause before the first time. Each pause
 /// is twice as long as the one before.
 const RETRIES: u32 = 9;
@@ -118,7 +115,7 @@ impl Back {
             if self.is_degraded() {
                 break;
             }
-            // One that is failing says next how it goes on.
+            // A tier in state `Leaving` enters its final state soon.
             if degradable.ends.load(SeqCst) && self.front.state.now() != State::Leaving {
                 return;
             }
@@ -150,8 +147,13 @@ impl Back {
     fn degrade(&self, error: &TierError) -> Result<(), TierError> {
         self.await_jobs();
         let (durable, staged) = self.what_disk_lacks()?;
-        let durable = self.make_few(durable, staged.ranges())?;
-        self.record_failure(durable, staged)?;
+        let lost = self.disk.lost().map_or(0, |missing| missing.count().1.len());
+        let durable = self.make_few(durable, staged.ranges() + lost)?;
+        self.disk.flash_fails(self.front.clone(), (durable, staged), |label| {
+            (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);
+            begin_epoch(label);
+            (label.dirty_possible, label.lost) = (true, false);
+        })?;
         // What is in memory alone, so that a flush has nothing to do.
         let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
         let (mut from, missing) = (PageId(0), self.disk.missing());
@@ -189,7 +191,7 @@ impl Back {
     }
 
     /// The pages of which flash has a newer version than the disk, and those of which memory has one.
-    fn what_disk_lacks(&self) -> Result<(PageRanges, PageRanges), TierError> {
+    pub(super) fn what_disk_lacks(&self) -> Result<(PageRanges, PageRanges), TierError> {
         let mut slots: Vec<PageId> = self.collect(|partition, found| {
             let lacking = partition.dirty_slots().filter(|(slot, _)| !partition.is_destaged(*slot));
             lacking.for_each(|(_, page)| found(page));
@@ -232,23 +234,6 @@ impl Back {
         Ok(durable)
     }
 
-    /// Says durably that the flash has failed, and which pages the disk lacks.
-    fn record_failure(&self, durable: PageRanges, staged: PageRanges) -> Result<(), TierError> {
-        let label = self.disk.label()?;
-        let failed = (label.cache, label.epoch);
-        let missing =
-            Missing::record(&self.disk.label_device(), self.front.clone(), failed, durable, staged)?;
-        if !mutant!("missing-pages-not-recorded") {
-            self.disk.change_label(|label| {
-                (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);
-                begin_epoch(label);
-                label.dirty_possible = true;
-            })?;
-        }
-        self.disk.lacks(missing);
-        Ok(())
-    }
-
     /// Copies to disk what it lacks, as far as that can be read. True: it lacks nothing any more, and the
     /// flash is not needed. False: it does, or `ends` was set.
     pub(super) fn salvage_all(&self, ends: &AtomicBool) -> Result<bool, TierError> {
@@ -273,31 +258,14 @@ impl Back {
         Ok(true)
     }
 
-    /// A degraded tier whose tasks have ended releases its disk. The label goes on naming the cache
-    /// ([`Back::unbind`]): its flash may come back.
+    /// A degraded tier whose tasks have ended releases its disk, with what it may lose. The label goes on
+    /// naming the cache ([`Back::unbind`]): its flash may come back.
     pub(super) fn release_degraded(&self) -> Result<(), TierError> {
-        if !self.is_degraded() {
-            return Ok(());
-        }
-        if !self.salvage_all(&AtomicBool::new(false))? {
-            let (pages, lost) = self.disk.missing().map_or((0, Vec::new()), Missing::count);
-            let first = lost.first().map_or(PageId(0), |(first, _)| *first);
-            return Err(TierError::Refused(format!(
-                "the flash has failed, and {pages} pages that only it has cannot be read, the first is page {first}; write them \
-                 again as a whole, or restore the disk from a backup"
-            )));
-        }
-        Ok(())
+        if self.is_degraded() { self.unbind(self.superblocks.cache) } else { Ok(()) }
     }
 }
 
 impl FlashTier {
-    /// What the disk lacks since the flash has failed; `None`: it has not, or the disk has everything again.
-    pub fn missing(&self) -> Option<MissingPages> {
-        let (pages, lost) = self.back.disk.missing()?.count();
-        (pages > 0).then_some(MissingPages { pages, lost })
-    }
-
     /// Those of the pages from `first` to `last` that are in the cache, in order, each with whether it is, or
     /// may be, newer there than on disk. A long range costs by the pages of the cache, a short one by its
     /// own. Of a degraded tier: the pages that the disk lacks.
@@ -313,6 +281,6 @@ impl FlashTier {
 
     /// The epoch of the cache in which its flash failed, if the disk lacked pages then.
     pub fn failed_epoch(&self) -> Option<u64> {
-        self.back.disk.missing().map(|missing| missing.epoch)
+        self.back.disk.missing()?.failed_epoch()
     }
 }

@@ -1,8 +1,9 @@
 //! Dequeues the group at the front of the ring: pages with a second chance return to staging, dirty pages go
 //! to disk.
 //!
-//! Invariants: a dequeue is reported only when its destages are durable on disk. A damaged dirty page stops
-//! the tier; it is never dropped. A damaged clean page is dropped and counted; the disk has it.
+//! Invariants: a dequeue is reported only when its destages are durable on disk. A damaged dirty page is
+//! recorded as lost, durably, before the dequeue is reported ([`super::lost`]); where that cannot be, it
+//! stops the tier. A damaged clean page is dropped and counted; the disk has it.
 
 use super::back::Back;
 use crate::error::flash_error;
@@ -10,7 +11,7 @@ use crate::front::Incoming;
 use crate::to_disk::{Destages, damaged};
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
-use entresol_core::{Admission, DequeuePage, Fate, GROUP_PAGES_MAX, Ticket, mutant};
+use entresol_core::{Admission, DequeuePage, Fate, GROUP_PAGES_MAX, Generation, Ticket, mutant};
 use entresol_device::Io;
 
 type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
@@ -61,11 +62,14 @@ impl Back {
         if !leaves_first {
             self.leave(&whole, scratch)?;
         }
+        self.make_sure(pages)?;
         // Pages of it may be dead: after a crash they still are.
         self.make_objects_durable()?;
         if !mutant!("reuse-before-destage") {
             self.front.with(|partition| partition.dequeued(ticket))?;
         }
+        // Before the next step, which may take a sync of the disk: slots may be free.
+        self.front.job_is_done();
         self.settle_dead()
     }
 
@@ -79,10 +83,21 @@ impl Back {
             if !mutant!("destage-not-synced") {
                 self.notes.sync(&self.disk, self.upstream().as_deref())?;
             }
-            self.renew_label()?;
+            self.renew_label(false)?;
             self.tell_destaged(&destages);
         }
         Ok(())
+    }
+
+    /// In write-through without a log above: the disk has clean pages that leave durably. Nearly always a
+    /// checkpoint has made them so; not while a write to disk is held, or a sync takes very long.
+    fn make_sure(&self, pages: &[DequeuePage]) -> Result<(), TierError> {
+        let last = pages.last().map(|page| page.generation);
+        let Some(Generation::Exact(last)) = last else { return Ok(()) };
+        let is_unsure = self.through.is_some() && self.front.options.disk_may_lack();
+        let must_sync =
+            is_unsure && last >= self.superblocks.sure() && !mutant!("clean-page-leaves-unsynced");
+        if must_sync { self.disk.sync() } else { Ok(()) }
     }
 
     /// Reads the pages at the places `needed` of a group to the same places of `scratch`.
@@ -119,35 +134,44 @@ impl Back {
         read.map_err(flash_error)
     }
 
-    /// Takes out clean pages that are damaged; a damaged dirty one is an error.
+    /// Takes out pages that are damaged. Dirty ones are lost, durably.
     fn drop_damaged(
         &self,
         pages: &mut ArrayVec<(usize, DequeuePage), GROUP_PAGES_MAX>,
-        scratch: &[u8],
+        scratch: &mut [u8],
     ) -> Result<(), TierError> {
         let proofs: ArrayVec<u32, GROUP_PAGES_MAX> =
             self.front.proofs(pages.iter().map(|(_, page)| page.slot))?;
         let mut proofs = proofs.into_iter();
-        let mut failure = None;
+        let (mut lost, mut failed) = (ArrayVec::<TierError, GROUP_PAGES_MAX>::new(), Ok(()));
         pages.retain(|(at, page)| {
             let proof = proofs.next().expect("one for each page");
-            let bytes = &scratch[*at * self.front.page_bytes()..(*at + 1) * self.front.page_bytes()];
+            let bytes = &mut scratch[*at * self.front.page_bytes()..(*at + 1) * self.front.page_bytes()];
             let id = page.page.expect("only pages were read");
-            match self.front.prove(bytes, id, page.slot, page.generation, proof) {
-                Ok(()) => true,
-                Err(fault) => {
-                    if page.dirty && !mutant!("damaged-dirty-page-dropped") {
-                        points::DEQUEUE_DAMAGED_DIRTY.reach();
-                        failure.get_or_insert_with(|| damaged(id, page.slot, bytes, fault));
-                    } else {
-                        points::DEQUEUE_DAMAGED_CLEAN.reach();
-                        self.front.tallies().damaged_clean.add(1);
-                    }
-                    false
+            let is_dirty = page.dirty && !mutant!("damaged-dirty-page-dropped");
+            let prove = |bytes: &[u8]| self.front.prove(bytes, id, page.slot, page.generation, proof);
+            let mut proved = prove(bytes);
+            if proved.is_err() && is_dirty && failed.is_ok() {
+                // Before it is called lost.
+                let offset = self.flash.layout.slot_offset(page.slot);
+                failed = self.read_tolerantly(&mut [Io::Read { offset, buffer: bytes }]);
+                proved = prove(bytes);
+            }
+            match proved {
+                Ok(()) => {}
+                Err(fault) if is_dirty => {
+                    points::DEQUEUE_DAMAGED_DIRTY.reach();
+                    lost.push(damaged(id, page.slot, bytes, fault));
+                }
+                Err(_) => {
+                    points::DEQUEUE_DAMAGED_CLEAN.reach();
+                    self.front.tallies().damaged_clean.add(1);
                 }
             }
+            proved.is_ok()
         });
-        failure.map_or(Ok(()), Err)
+        failed?;
+        self.lose(&lost)
     }
 
     /// Gives a page its second chance; waits for room in staging, and for its turn. False if the tier ends

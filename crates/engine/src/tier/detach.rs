@@ -6,17 +6,16 @@ use super::back::Back;
 use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::{begin_epoch, expect_label, foreign, is_older_state};
-use crate::disk::{LabelState, read_label, write_label};
+use crate::disk::{LabelState, Labels, PageRanges, read_label, read_missing, write_label};
 use crate::error::{disk_error, flash_error};
 use crate::superblock::{read_newest, write_all_copies};
-use crate::to_disk::{Destages, READS_MAX, read_proved};
-use crate::{TierError, TierOptions, examine, points};
-use arrayvec::ArrayVec;
-use entresol_core::{Generation, Lookup, PageId, Partition, SlotId};
+use crate::{TierError, TierOptions, events, examine};
+use entresol_core::{PageId, Partition};
 use entresol_device::Device;
-use entresol_format::Uuid;
 use entresol_format::label::Label;
+use entresol_format::missing::PageRange;
 use entresol_format::superblock::{COPIES, Superblock};
+use entresol_format::{PageFormat, Uuid};
 use std::sync::Arc;
 
 /// What detaching came to.
@@ -36,8 +35,25 @@ pub struct DetachReport {
 /// # Errors
 /// [`TierError::Refused`] if there is no cache on `flash`, or if the two do not belong together (another
 /// disk's cache; a disk that was written without it, or detached from it): then nothing was written.
-/// [`TierError::Damaged`] if a page that only flash has is damaged: then the disk stays bound to the cache.
+/// [`TierError::Losing`] if pages that only flash has are damaged: all others are on disk then, and the disk
+/// stays bound to the cache.
 pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachReport, TierError> {
+    detach_with(flash, disk, false)
+}
+
+/// As [`detach`], with the loss of pages that cannot be read.
+///
+/// # Errors
+/// As [`detach`], but for [`TierError::Losing`].
+pub fn detach_with_loss(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachReport, TierError> {
+    detach_with(flash, disk, true)
+}
+
+fn detach_with(
+    flash: Arc<dyn Device>,
+    disk: Arc<dyn Device>,
+    accepts_loss: bool,
+) -> Result<DetachReport, TierError> {
     // If the program was killed and the machine was not, what is read may not be durable yet.
     disk.sync().map_err(disk_error)?;
     flash.sync().map_err(flash_error)?;
@@ -49,7 +65,12 @@ pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachRep
         )));
     }
     let (tier, opened) = FlashTier::open(flash, disk, TierOptions::of(&superblock))?;
-    tier.detach()?;
+    tier.detach_with(accepts_loss).inspect_err(|error| {
+        if matches!(error, TierError::Losing(_)) {
+            // It goes on, and nobody uses it.
+            let _ = tier.close();
+        }
+    })?;
     let notices = opened.notices.into_iter().chain(tier.notice()).collect();
     Ok(DetachReport { cache: superblock.cache, pages_written: tier.metrics().disk_writes, notices })
 }
@@ -127,13 +148,42 @@ impl FlashTier {
 /// its cache.
 pub fn disown(label_device: &dyn Device) -> Result<(), TierError> {
     let Some(label) = own_label(label_device)? else { return Ok(()) };
-    if label.dirty_possible || label.failed_epoch != 0 {
+    if label.dirty_possible || label.failed_epoch != 0 || label.lost {
         return Err(TierError::Refused(format!(
             "disk {} needs the newer pages on its cache {}; attach that flash device",
             label.disk, label.cache
         )));
     }
     release(label_device, label)
+}
+
+/// The pages of the disk with this label that are lost while its flash is in use ([`TierError::Lost`]). A
+/// newer version of some may be in its cache.
+///
+/// # Errors
+/// [`TierError::Device`], or [`TierError::Refused`] for a record that cannot be read.
+pub fn lost_on(label_device: &dyn Device) -> Result<Vec<PageRange>, TierError> {
+    match read_label(label_device)? {
+        LabelState::Valid(Labels { newest, .. }) if newest.lost => {
+            Ok(read_missing(label_device, &newest)?.durable)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The owner of the disk with this label, which is bound to no cache that can be found, gives up the pages
+/// that are lost: the disk's versions count.
+///
+/// # Errors
+/// [`TierError::Device`], or [`TierError::Refused`] for a label that cannot be read.
+pub fn give_up_lost(label_device: &dyn Device) -> Result<(), TierError> {
+    match own_label(label_device)? {
+        Some(mut label) if label.lost => {
+            label.lost = false;
+            write_label(label_device, &mut label)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn own_label(label_device: &dyn Device) -> Result<Option<Label>, TierError> {
@@ -150,7 +200,7 @@ fn own_label(label_device: &dyn Device) -> Result<Option<Label>, TierError> {
 fn release(label_device: &dyn Device, mut label: Label) -> Result<(), TierError> {
     begin_epoch(&mut label);
     (label.cache, label.dirty_possible) = (Uuid::NIL, false);
-    (label.failed_epoch, label.failed_nonce) = (0, 0);
+    (label.failed_epoch, label.failed_nonce, label.lost) = (0, 0, false);
     write_label(label_device, &mut label)
 }
 
@@ -173,21 +223,58 @@ pub fn renounce(flash: &dyn Device, label_device: &dyn Device) -> Result<bool, T
     Ok(had_one)
 }
 
-impl Back {
-    /// Brings everything that is in staging to flash. False if the disk alone serves.
-    pub(crate) fn prepare_to_detach(&self) -> Result<bool, TierError> {
-        self.checkpoint()?;
-        self.front.check_running()
+impl FlashTier {
+    /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
+    /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
+    ///
+    /// # Errors
+    /// [`TierError::Losing`]: the newest versions of some pages cannot be read from flash. All others are on
+    /// disk, and the tier goes on. Else what failed; then the tier has ended.
+    pub fn detach(&self) -> Result<(), TierError> {
+        self.detach_with(false)
     }
 
-    /// Releases the disk. The tasks have ended: no dequeue brings an overtaken version to disk after the
-    /// newest, and no page moves. Staging may hold what was getting its second chance, and what was pulled
-    /// for it.
-    pub(crate) fn release_disk(&self) -> Result<(), TierError> {
+    /// As [`FlashTier::detach`], with the loss of pages that cannot be read: the disk's versions of them
+    /// count from then on.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn detach_with_loss(&self) -> Result<(), TierError> {
+        self.detach_with(true)
+    }
+
+    fn detach_with(&self, accepts_loss: bool) -> Result<(), TierError> {
+        let prepared = self.back.prepare_to_detach(accepts_loss);
+        if let Err(losing @ TierError::Losing(_)) = prepared {
+            return Err(losing);
+        }
+        self.end();
+        // A task may have failed meanwhile.
+        let result = match (prepared, self.back.front.state.failure()) {
+            (Err(error), _) | (Ok(_), Some(error)) => Err(error),
+            (Ok(None), None) => self.back.release_degraded(),
+            (Ok(_), None) if self.back.front.state.notice().is_some() => Ok(()),
+            (Ok(Some(lost)), None) => self.back.release_disk(&lost),
+        };
+        events::ended(self.back.superblocks.cache, "detached", &result);
+        result
+    }
+}
+
+impl Back {
+    /// Brings everything to disk that can be read, and returns what is lost. `None` if the disk alone serves.
+    fn prepare_to_detach(&self, accepts_loss: bool) -> Result<Option<PageRanges>, TierError> {
+        self.checkpoint()?;
+        let lost = self.prepare_to_lose(accepts_loss)?;
+        Ok(self.front.check_running()?.then_some(lost))
+    }
+
+    /// Releases the disk, which has everything but what is `lost`. The tasks have ended.
+    fn release_disk(&self, lost: &PageRanges) -> Result<(), TierError> {
         if self.is_log() {
             self.drop_dead()?;
-            self.destage_staged()?;
-            self.destage_slots()?;
+            self.expect_all_on_disk(lost)?;
+            self.leave_no_older(lost)?;
         }
         self.disk.sync()?;
         if self.is_log() {
@@ -201,6 +288,10 @@ impl Back {
             }
         }
         self.unbind(Uuid::NIL)?;
+        if self.disk.has_lost() {
+            // Its owner accepts that.
+            self.disk.change_label(|label| label.lost = false)?;
+        }
         if self.is_log() {
             // Not before: a cache that is not needed may be given to another disk. If this write is lost, the
             // cache counts as needed, and only this disk takes it.
@@ -224,52 +315,26 @@ impl Back {
         Ok(found)
     }
 
-    /// Copies the dirty pages in staging to disk.
-    fn destage_staged(&self) -> Result<(), TierError> {
-        let staged: Vec<PageId> =
-            self.collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
-        let mut buffer = AlignedBuffer::new(self.front.page_bytes());
-        for page in staged {
-            let Lookup::Staged { frame, position, dirty: true } =
-                self.front.with(|partition| partition.peek(page))?
-            else {
-                continue;
-            };
-            if !self.front.staging.copy_out(frame, page, position, &mut buffer)? {
-                return Err(TierError::Refused(format!(
-                    "page {page} is being evicted while its cache is detached; stop the database first"
-                )));
-            }
-            points::DETACH_COPIED.reach();
-            self.destage(&mut Destages::from_iter([(page, &buffer[..])]))?;
-        }
-        Ok(())
+    /// Nothing is newer than the disk, but for what is lost.
+    fn expect_all_on_disk(&self, lost: &PageRanges) -> Result<(), TierError> {
+        let (durable, in_memory) = self.what_disk_lacks()?;
+        let lacking = [durable, in_memory];
+        let left = lacking.iter().flat_map(|pages| pages.from(PageId(0))).find(|page| !lost.contains(*page));
+        left.map_or(Ok(()), |page| {
+            Err(TierError::Refused(format!(
+                "page {page} was changed while its cache was detached; stop whatever uses the disk first, and detach again"
+            )))
+        })
     }
 
-    /// Copies the dirty pages on flash to disk, but for those with a newer version in staging.
-    fn destage_slots(&self) -> Result<(), TierError> {
-        let mut dirty: Vec<(PageId, SlotId, Generation)> = self.collect(|partition, found| {
-            let slots = partition.dirty_slots().map(|(_, page)| page);
-            let newest = |page| match partition.peek(page) {
-                Lookup::Flash { slot, generation, dirty: true } => Some((page, slot, generation)),
-                _ => None,
-            };
-            slots.filter_map(newest).for_each(found);
-        })?;
-        dirty.sort_unstable_by_key(|(page, ..)| *page);
-        dirty.dedup_by_key(|(page, ..)| *page);
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
-        for pages in dirty.chunks(READS_MAX) {
-            let wanted: ArrayVec<(PageId, SlotId), READS_MAX> =
-                pages.iter().map(|(page, slot, _)| (*page, *slot)).collect();
-            let proofs: ArrayVec<u32, READS_MAX> =
-                self.front.proofs(pages.iter().map(|(_, slot, _)| *slot))?;
-            let prove = |at: usize, data: &[u8]| {
-                self.front.prove(data, pages[at].0, pages[at].1, pages[at].2, proofs[at])
-            };
-            points::DETACH_COPIED.reach();
-            self.destage(&mut read_proved(&*self.flash, self.flash_format(), &wanted, &mut buffer, prove)?)?;
+    /// These pages are lost. Of a page that names itself no older version is left on disk, which a log above
+    /// would take for the newest one: it is damaged there, too.
+    fn leave_no_older(&self, lost: &PageRanges) -> Result<(), TierError> {
+        if self.front.options.page_format != PageFormat::Native || lost.pages() == 0 {
+            return Ok(());
         }
-        Ok(())
+        let mut damaged = AlignedBuffer::new(self.front.page_bytes());
+        damaged.fill(0xee);
+        lost.from(PageId(0)).try_for_each(|page| self.disk.write(page, &damaged))
     }
 }

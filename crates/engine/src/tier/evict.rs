@@ -136,7 +136,7 @@ impl Back {
     ) -> Result<(), E> {
         if !self.is_log() {
             return Err(TierError::Config(
-                "a policy with slot placement forgets only what is dead; make the pages dead, and forget them then"
+                "a cache with slot placement cannot forget pages before they are replaced; replace them, then forget them"
                     .to_owned(),
             )
             .into());
@@ -144,7 +144,7 @@ impl Back {
         let make_dead = || self.disk.forget_missing((first, last), make_dead);
         self.front.forget_for((first, last), make_dead).inspect_err(|_| {
             let why =
-                "what was to make forgotten pages dead has failed; open the cache again, which finds them";
+                "a write that was to replace forgotten pages failed; open the cache again: it still has their last versions";
             self.fail(TierError::Refused(why.to_owned()));
         })
     }

@@ -1,7 +1,7 @@
 //! Device failures: the first failed write or sync decides (docs/DESIGN.md §4).
 //!
-//! - Without a dirty page on flash and in staging, the tier switches itself off: it durably unbinds the flash
-//!   from the disk, and then continues with the disk alone.
+//! - Without a dirty page on flash and in staging, and without lost pages, the tier switches itself off: it
+//!   durably unbinds the flash from the disk, and then continues with the disk alone.
 //! - Otherwise, if no log stands above, the tier becomes degraded ([`super::degrade`]).
 //! - Otherwise every later call returns [`TierError::Poisoned`].
 
@@ -30,7 +30,10 @@ impl Back {
             // A forgotten page may be the newest version of it until what makes it dead is durable.
             let is_settled = |after| self.settle(after).is_ok() && after <= self.front.board.causes.durable();
             let is_dead = dying.is_none_or(is_settled);
-            let nothing_lost = unsaved.pages == 0 && is_dead || mutant!("switched-off-while-dirty");
+            // The record of lost pages goes on to be kept.
+            let is_kept = self.disk.has_lost() && self.degradable.is_some();
+            let nothing_lost =
+                unsaved.pages == 0 && is_dead && !is_kept || mutant!("switched-off-while-dirty");
             match () {
                 () if flash_failed && nothing_lost => self.switch_off(&error, unsaved),
                 () if is_dead && self.can_degrade(&error) => self.begin_to_degrade(&error),
@@ -49,11 +52,12 @@ impl Back {
 
     /// The flash has failed and nothing on it is needed: goes on from the disk alone.
     fn switch_off(&self, error: &TierError, unsaved: Unsaved) {
-        match self.unbind(self.superblocks.cache) {
+        // The flash has whole pages whose writes to disk a power failure could tear.
+        let unbound = self.disk.sync().and_then(|()| self.unbind(self.superblocks.cache));
+        match unbound {
             Ok(()) => {
                 points::SWITCHED_OFF.reach();
-                let notice =
-                    format!("the flash tier is switched off, the database goes on from disk: {error}");
+                let notice = format!("the flash tier is switched off, all goes on from disk: {error}");
                 events::switched_off(&notice);
                 self.front.state.switch_off(notice);
             }

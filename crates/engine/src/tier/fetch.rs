@@ -9,7 +9,7 @@ use entresol_core::{PageId, mutant};
 impl Back {
     pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         self.disk.check_length(buffer)?;
-        match self.front.fetch(page, buffer)? {
+        match self.look_up(page, buffer)? {
             Found::Here(fetched) => Ok(fetched),
             Found::OnDisk(ticket) => self.fetch_from_disk(page, ticket, buffer),
             Found::Damaged { place, fault, dirty, .. }

@@ -5,18 +5,29 @@
 //! the same time share writes and syncs. Pages that callers wrote to disk are synced there. Slot placement
 //! has no directory that survives, so its dirty pages go to disk, as at a checkpoint.
 
+use super::FlashTier;
 use super::back::Back;
-use crate::TierError;
+use crate::{Flushed, TierError};
 use entresol_core::{Mode, Partition, mutant};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The records that must be durable, too, when all pages that are flushed are on flash: those that were made
-/// before, and those of pages that were forgotten since. Such a page is not on flash, and what was promised
-/// of it holds when the record of what made it dead is durable.
+/// The records that must be durable for a flush, in addition to its pages: those made before it, and since.
+/// A page that was forgotten meanwhile is not flushed; its record is.
 pub(super) fn records_due(partition: &Partition<'_>, made_before: u64) -> u64 {
     let made = partition.records_made();
     let forgotten_since = made > made_before && !mutant!("flush-leaves-forgotten-pages");
     if forgotten_since { made } else { made_before }
+}
+
+impl FlashTier {
+    /// How far the flash is flushed now: for the next program, if this one is killed
+    /// ([`TierOptions::flushed`](crate::TierOptions)). `None`: nothing on flash outlives it.
+    pub fn flushed(&self) -> Option<Flushed> {
+        let back = &self.back;
+        let is_running = back.is_log() && back.front.state.is_running();
+        let below = back.front.with(|partition| partition.flushed()).ok().filter(|_| is_running)?;
+        Some(Flushed { cache: back.superblocks.cache, epoch: back.superblocks.epoch, below })
+    }
 }
 
 impl Back {

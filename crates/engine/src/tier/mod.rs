@@ -26,6 +26,7 @@
 //! | `detach` | releasing the disk from the cache |
 //! | `shared` | what the back does for fronts in other processes, and when they die |
 //! | `failure`, `degrade` | what happens when a device fails |
+//! | `lost` | pages whose only copy on flash cannot be read |
 //!
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
 //! (docs/LOCKING.md; `tests/allocation.rs`).
@@ -49,6 +50,7 @@ mod failure;
 mod fetch;
 mod flash;
 mod flush;
+mod lost;
 mod materialise;
 mod objects;
 mod open;
@@ -75,7 +77,7 @@ use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
 pub use ahead::FlashRead;
 use back::Back;
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -85,7 +87,10 @@ use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
 use std::sync::{Arc, Weak};
 
-pub use detach::{DetachReport, cache_on, detach, disown, marks_on, renewals_that_differ, renounce};
+pub use detach::{
+    DetachReport, cache_on, detach, detach_with_loss, disown, give_up_lost, lost_on, marks_on,
+    renewals_that_differ, renounce,
+};
 pub use open_failed::flash_has_failed;
 
 /// A flash tier between a buffer pool and a disk.
@@ -156,26 +161,7 @@ impl FlashTier {
         Ok((Self::start(back), report))
     }
 
-    /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
-    /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
-    pub fn detach(&self) -> Result<(), TierError> {
-        let prepared = self.back.prepare_to_detach();
-        if !mutant!("detach-beside-older-destages") {
-            self.end();
-        }
-        // A task may have failed meanwhile.
-        let result = match (prepared, self.back.front.state.failure()) {
-            (Err(error), _) | (Ok(_), Some(error)) => Err(error),
-            (Ok(false), None) => self.back.release_degraded(),
-            (Ok(true), None) if self.back.front.state.notice().is_some() => Ok(()),
-            (Ok(true), None) => self.back.release_disk(),
-        };
-        self.end();
-        events::ended(self.back.superblocks.cache, "detached", &result);
-        result
-    }
-
-    fn end(&self) {
+    pub(super) fn end(&self) {
         self.back.stop();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         // One that has panicked has poisoned the tier.

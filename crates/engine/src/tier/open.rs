@@ -17,8 +17,9 @@ use crate::costs::measure_costs;
 use crate::disk::binding::{HOW_TO_GO_ON, begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
 use crate::disk::{DiskPages, DurableNotes, Home, LabelState, Labels, OwnersLog, read_label, write_label};
 use crate::error::{HOW_TO_DETACH, disk_error, flash_error};
-use crate::front::{Front, Region};
+use crate::front::Front;
 use crate::recover::{self, Restored, RestoredSlots};
+use crate::region::Region;
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
 use crate::{OpenReport, TierError, TierOptions, claim, points};
 use entresol_core::{Costs, Mode, Position, mutant};
@@ -106,6 +107,7 @@ pub(crate) fn format(
     let region = Region::new(&options, superblock.cache)?;
     let placed = Placed::new(&options, &superblock);
     let back = assemble(flash, home, options, superblock, region, placed);
+    back.disk.find_lost(&label, Some(back.front.clone()))?;
     back.make_objects_durable()?;
     Ok(back)
 }
@@ -153,9 +155,9 @@ pub(crate) fn assemble(
     }
 }
 
-/// What is read from here on is durable. If a program was killed and the machine was not, what it left may
-/// not be: but a superblock is about to say that groups are, and epochs to go on from the label's. Returns
-/// whether the flash could be synced, and whether it is read from the medium now; of the disk both must be.
+/// Syncs both devices before anything is read. A killed program may have left unsynced writes, and the next
+/// superblock will call them durable. Returns whether the flash was synced, and whether its reads come from
+/// the medium from now on; for the disk both are required.
 fn settle(flash: &dyn Device, home: &dyn Home) -> Result<[Result<(), TierError>; 2], TierError> {
     if !mutant!("disk-not-synced-by-open") {
         home.sync().map_err(disk_error)?;
@@ -193,6 +195,7 @@ pub(crate) fn open(
         None => open_blank(flash, home, options, labels.newest, &mut report)?,
         Some(superblock) => open_cache(flash, home, options, labels, superblock, &mut report)?,
     };
+    report.notices.extend(back.tell_of_lost()?);
     report.duration = now().since(started);
     Ok((back, report))
 }
@@ -236,7 +239,10 @@ fn open_cache(
     }
     let plan = decide(&label, &superblock, &options)?;
     check_size(&*flash, &options.layout())?;
-    let found = read(&plan, &*flash, &home, &superblock, &options, report);
+    let found = read(&plan, &*flash, &home, (&superblock, &label), &options, report);
+    // It may say since that pages are lost, or not any more.
+    let labels = if plan.destages { expect_label(home.label(), options.page_bytes)? } else { labels };
+    let label = labels.newest;
     let dirty = found.as_ref().map(|_| report.dirty).map_err(TierError::clone);
     if let Outcome::Emptied(notice) = plan.conclude(&superblock, dirty)? {
         report.forget_directory();
@@ -246,6 +252,7 @@ fn open_cache(
     let (mut next, placed, region) = resume(found?, &*flash, &superblock, &label, &options, home.log())?;
     begin(&*flash, home.label(), &options, &superblock, &mut next, labels)?;
     let back = assemble(flash, home, options, next, region, placed);
+    back.disk.find_lost(&label, Some(back.front.clone()))?;
     // Before a page gets a position.
     back.make_objects_durable()?;
     Ok(back)
@@ -263,7 +270,7 @@ fn read(
     plan: &OpenPlan,
     flash: &dyn Device,
     home: &Arc<dyn Home>,
-    superblock: &Superblock,
+    (superblock, label): (&Superblock, &Label),
     options: &TierOptions,
     report: &mut OpenReport,
 ) -> Result<Found, TierError> {
@@ -282,12 +289,11 @@ fn read(
             }
             if plan.destages && report.dirty > 0 {
                 points::UNSURE_DESTAGED.reach();
-                restored.destage_all(flash, home, superblock, options)?;
+                let copied = restored.destage_all(flash, home, (superblock, label), options)?;
                 report.notices.push(match superblock.mode {
-                    Mode::WriteBack => format!("{} dirty pages were copied to disk first", report.dirty),
+                    Mode::WriteBack => format!("{copied} dirty pages were copied to disk first"),
                     _ => format!(
-                        "{} pages whose writes to disk may not have been durable were written there again",
-                        report.dirty
+                        "{copied} pages whose writes to disk may not have been durable were written there again"
                     ),
                 });
                 report.dirty = 0;

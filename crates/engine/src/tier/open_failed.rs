@@ -8,7 +8,7 @@ use super::placed::Placed;
 use super::plan::{Reading, decide};
 use crate::disk::binding::begin_epoch;
 use crate::disk::{Home, LabelState, Labels, Missing, read_label, read_missing, write_label};
-use crate::front::Region;
+use crate::region::Region;
 use crate::superblock::{empty_superblock, read_newest};
 use crate::{OpenReport, TierError, TierOptions, events, points, recover};
 use entresol_core::{Lookup, PageId};

@@ -68,6 +68,7 @@ pub(super) fn decide(
     if label.failed_epoch != 0 {
         return of_failed(label, superblock, options);
     }
+    check_counters(label, superblock)?;
     let foreign = foreign(superblock, label);
     if let Some(why) = &foreign
         && label.dirty_possible
@@ -107,6 +108,28 @@ pub(super) fn decide(
         degraded: false,
         foreign,
     })
+}
+
+/// Counters of what is opened are below this. They grow while it is used, and twice as large ones count as
+/// damage: a cache with a forged one would be refused when it is opened next.
+const COUNTER_MAX: u64 = 1 << 61;
+
+fn check_counters(label: &Label, superblock: &Superblock) -> Result<(), TierError> {
+    let counters = [
+        ("number of the superblock", superblock.sequence),
+        ("epoch of the superblock", superblock.epoch),
+        ("rear of the superblock", superblock.rear.0),
+        ("number of the label", label.sequence),
+        ("epoch of the label", label.epoch),
+    ];
+    match counters.into_iter().find(|(_, found)| *found >= COUNTER_MAX) {
+        None => Ok(()),
+        Some((what, found)) => Err(TierError::Refused(format!(
+            "the {what} of cache {} is {found}, which no cache reaches: it was forged or damaged; nothing was changed: restore \
+             the disk from a backup, or wipe label and flash if nothing on flash is wanted any more",
+            superblock.cache
+        ))),
+    }
 }
 
 /// Decides on a cache for a disk that lacks pages since its flash failed: only that flash, as it was then,
@@ -311,6 +334,24 @@ mod tests {
             }
         }
         expect_file!["plan_table.txt"].assert_eq(&table);
+    }
+
+    #[test]
+    fn forged_counters_are_refused() {
+        let options = TierOptions::new(PolicyKind::FaceGsc, 4096);
+        let changes: [Change; 4] = [
+            |_, superblock| superblock.rear = Position(COUNTER_MAX),
+            |_, superblock| superblock.sequence = COUNTER_MAX,
+            |label, superblock| (label.epoch, superblock.epoch) = (COUNTER_MAX, COUNTER_MAX),
+            |label, _| label.sequence = COUNTER_MAX,
+        ];
+        for change in changes {
+            let (mut label, mut superblock) = bound(&options);
+            assert!(decide(&label, &superblock, &options).is_ok());
+            change(&mut label, &mut superblock);
+            let refused = decide(&label, &superblock, &options).unwrap_err().to_string();
+            assert!(refused.contains("no cache reaches"), "{refused}");
+        }
     }
 
     #[test]

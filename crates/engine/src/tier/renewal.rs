@@ -14,34 +14,56 @@ use super::back::Back;
 use crate::TierError;
 use entresol_core::mutant;
 use entresol_runtime::sync::{Mutex, Rank};
+use entresol_runtime::{Time, now, sleep};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// After a renewal there is none for so many times as long as it took, where that may be waited for: on a
+/// slow disk more requests share one.
+const PAUSE: u32 = 16;
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Renewals of the disk's label. Tasks that ask for one meanwhile share the next one.
 pub(crate) struct Renewals {
     /// Requests so far.
     asked: AtomicU64,
-    /// Requests that are answered. Held during a renewal.
-    answered: Mutex<u64>,
+    /// Held during a renewal.
+    last: Mutex<Last>,
+}
+
+/// The last renewal.
+#[derive(Default)]
+struct Last {
+    /// Requests that are answered.
+    answered: u64,
+    /// When the next one may begin.
+    next_at: Option<Time>,
 }
 
 impl Default for Renewals {
     fn default() -> Self {
-        Self { asked: AtomicU64::new(0), answered: Mutex::new(Rank::Renewal, 0) }
+        Self { asked: AtomicU64::new(0), last: Mutex::new(Rank::Renewal, Last::default()) }
     }
 }
 
 impl Back {
     /// Renews the disk's label: from now on a state of the disk from before this call is told from the
-    /// present one. Costs nothing if the owner has no log.
-    pub(crate) fn renew_label(&self) -> Result<(), TierError> {
+    /// present one. Costs nothing if the owner has no log. `patient`: the caller may wait a little, so that
+    /// others share the renewal.
+    pub(crate) fn renew_label(&self, patient: bool) -> Result<(), TierError> {
         if self.disk.log().is_none() || mutant!("label-not-renewed") {
             return Ok(());
         }
         let number = self.renewals.asked.fetch_add(1, SeqCst) + 1;
-        let mut answered = self.renewals.answered.lock();
-        if *answered >= number {
+        let mut last = self.renewals.last.lock();
+        if last.answered >= number {
             return Ok(());
         }
+        if let Some(next_at) = last.next_at.filter(|_| patient) {
+            sleep(next_at.since(now()).min(PAUSE_MAX));
+        }
+        let began = now();
         let asked = self.renewals.asked.load(SeqCst);
         // The last one is on two copies, so that one may be lost: the label may be ahead by one only.
         while self.superblocks.with_newest_renewal() < 2 {
@@ -53,7 +75,8 @@ impl Back {
             renewal = label.renewal;
         })?;
         self.write_superblock(|superblock| superblock.renewal = renewal)?;
-        *answered = asked;
+        let ended = now();
+        *last = Last { answered: asked, next_at: Some(ended + ended.since(began) * PAUSE) };
         Ok(())
     }
 

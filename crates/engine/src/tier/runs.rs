@@ -62,7 +62,7 @@ impl Back {
             }
             let page = PageId(first.0 + at as u64);
             let bytes = &mut buffer[at * page_bytes..][..page_bytes];
-            let ticket = match self.front.fetch(page, bytes)? {
+            let ticket = match self.look_up(page, bytes)? {
                 Found::OnDisk(ticket) => Some(ticket),
                 Found::Here(fetched) => {
                     served.count(fetched.source);

@@ -9,10 +9,11 @@ use super::back::Back;
 use super::open;
 use crate::buffer::AlignedBuffer;
 use crate::disk::Home;
-use crate::front::{self, Answer, Bell, Opened, Request, Served, State};
+use crate::front::{self, Answer, Bell, Opened, Request, Seat, Served, State};
 use crate::{OpenReport, Sharing, TierError, TierOptions, events};
 use entresol_core::mutant;
 use entresol_device::Device;
+use entresol_shm::Dead;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -114,6 +115,26 @@ impl Back {
         goes_on && !served.ends.load(SeqCst)
     }
 
+    /// Ends what the dead front had begun. False: it died in the middle of a change.
+    fn survives(&self, served: &Served, dead: &Dead) -> bool {
+        let frames = self.front.staging.shared();
+        let forgetting = dead.holding.and_then(Seat::forgetting);
+        let has_frame = dead.holding.is_some() && forgetting.is_none();
+        let has_frame = has_frame && !mutant!("unfilled-frame-not-found");
+        let has_latch = served.region_is_held_by(dead.holder) && !mutant!("dead-holder-not-found");
+        let has_group = frames.is_some_and(|frames| frames.is_held_by(dead.holder))
+            && !mutant!("dead-holder-of-a-group-not-found");
+        let is_in_a_change = has_frame || has_latch || has_group;
+        events::front_died(dead.pid, is_in_a_change);
+        if is_in_a_change {
+            return false;
+        }
+        let is_left = forgetting.is_some() && !mutant!("forgetting-not-gone-on-with");
+        let has_ended = !is_left || forgetting.is_none_or(|number| self.front.forget_on(number).is_ok());
+        self.front.board.orders.front_died(dead.holder);
+        has_ended
+    }
+
     /// Watches over the fronts until the tier stops.
     pub(super) fn watch_task(&self) {
         let Some(served) = &self.served else { return };
@@ -126,18 +147,9 @@ impl Back {
             }
             if looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
                 for dead in watch.find_dead() {
-                    let frames = self.front.staging.shared();
-                    let has_frame = dead.holding.is_some() && !mutant!("unfilled-frame-not-found");
-                    let has_latch =
-                        served.region_is_held_by(dead.holder) && !mutant!("dead-holder-not-found");
-                    let has_group = frames.is_some_and(|frames| frames.is_held_by(dead.holder))
-                        && !mutant!("dead-holder-of-a-group-not-found");
-                    let holds = has_frame || has_latch || has_group;
-                    events::front_died(dead.pid, holds);
-                    if holds {
+                    if !self.survives(served, &dead) {
                         return self.give_up();
                     }
-                    self.front.board.orders.front_died(dead.holder);
                     if !mutant!("seat-of-a-dead-front-kept") {
                         watch.vacate(&dead);
                     }

@@ -10,7 +10,10 @@ use crate::budget::{Allowed, Budget};
 use entresol_core::Costs;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::time::Duration;
 
 /// Between two looks.
@@ -42,8 +45,7 @@ impl Thrift {
 }
 
 impl FlashTier {
-    /// From now on no page gets a second chance, or those that the policy gives one again: for an owner who
-    /// wants fewer writes to flash.
+    /// Turns second chances off (`true`) or on, for an owner who wants fewer writes to flash.
     pub fn spare_writes(&self, spares: bool) {
         self.back.spares_writes.store(spares, Relaxed);
     }
@@ -74,11 +76,15 @@ impl Back {
         let is_limited = budget.is_limited();
         let written = self.front.tallies().flash_writes.get();
         *self.thrift.ledger.lock() = Ledger { budget, last: now(), written };
-        self.thrift.due.store(if is_limited { 0 } else { NEVER }, Relaxed);
+        self.thrift.due.store(if is_limited { 0 } else { NEVER }, SeqCst);
         if !is_limited {
-            self.spares_writes.store(false, Relaxed);
-            self.set_write_worth(0);
+            self.spare_nothing();
         }
+    }
+
+    fn spare_nothing(&self) {
+        self.spares_writes.store(false, SeqCst);
+        self.set_write_worth(0);
     }
 
     /// What may be written.
@@ -106,8 +112,12 @@ impl Back {
             ledger.budget.tick(passed, pages * self.front.page_bytes() as u64);
             (ledger.budget.allowed(), ledger.budget.write_worth_permille())
         };
-        self.spares_writes.store(!allowed.chances, Relaxed);
+        self.spares_writes.store(!allowed.chances, SeqCst);
         self.set_write_worth(worth);
+        if self.thrift.due.load(SeqCst) == NEVER {
+            // The budget was lifted meanwhile, and nobody looks again.
+            self.spare_nothing();
+        }
     }
 
     /// From now on a write must promise so many uses, in thousandths, where the policy weighs that.

@@ -8,27 +8,40 @@
 //! - What flash has and the disk may lack is *unsure* (`Superblock::unsure_from`): positions from the oldest
 //!   write under way on, and all since the last checkpoint. An open copies these pages to disk before it
 //!   serves any. A checkpoint is made before they are a sixteenth of the slots.
-//! - Writes of one page are made one after the other, on flash and on disk.
+//! - Writes of one page are made one after the other, on flash and on disk. Writes of other pages, and
+//!   dequeues, never wait for one of them.
+//! - While a page is written to disk, the flash keeps its new version ([`Partition::hold`]), though the ring
+//!   goes round meanwhile. So a power failure that tears the write leaves one whole version. If too many
+//!   pages are held, others go past the flash. A dequeue releases clean pages when the disk is synced.
+//! - A version that was read is never followed by an older one, unless the disk fails: a reader that finds a
+//!   page neither staged nor on flash waits for its write ([`Back::look_up`]). It may have been forgotten, or
+//!   damaged, since it was read.
 
 use super::back::Back;
 use super::runs::RUN_PAGES_MAX;
 use crate::TierError;
 use crate::api::{Evicted, Victim};
-use crate::front::{Front, Offered};
+use crate::front::{Found, Front, Offered};
+use crate::signal::Signal;
 use arrayvec::ArrayVec;
-use entresol_core::{Lsn, PageId, Position, mutant};
-use entresol_runtime::sync::{Mutex, MutexGuard, Rank, TinyMutex};
+use entresol_core::{Lsn, PageId, Partition, Position, mutant};
+use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_shm::Gone;
+use std::collections::HashMap;
 
-/// Groups of pages, of which each has one writer at a time.
-const TURNS: usize = 1024;
 /// Checkpoints are made when this part of the slots is unsure, in sixteenths: half of what is promised, since
 /// pages enter while one is made.
 const UNSURE_PART: u64 = 32;
 
+/// Pages that are being written, and whether the new version may be read from flash before the disk has it.
+type Writes = HashMap<PageId, bool>;
+
 /// What writes of this kind share.
 pub(crate) struct Through {
-    turns: Box<[Mutex<()>]>,
+    /// The pages whose turn somebody has. Of each there is one writer at a time.
+    turns: TinyMutex<Writes>,
+    /// A turn has ended.
+    ended: Signal,
     /// The rears when the writes under way began.
     under_way: TinyMutex<Vec<Position>>,
 }
@@ -36,22 +49,71 @@ pub(crate) struct Through {
 impl Default for Through {
     fn default() -> Self {
         Self {
-            turns: (0..TURNS).map(|_| Mutex::new(Rank::PageTurn, ())).collect(),
+            turns: TinyMutex::new(Rank::WritesThrough, Writes::new()),
+            ended: Signal::default(),
             under_way: TinyMutex::new(Rank::WritesThrough, Vec::new()),
         }
     }
 }
 
+/// The turn to write some pages, until dropped.
+struct Turn<'a>(&'a Through, ArrayVec<PageId, RUN_PAGES_MAX>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let Self(through, pages) = self;
+        let mut turns = through.turns.lock();
+        pages.iter().for_each(|page| _ = turns.remove(page));
+        drop(turns);
+        through.ended.notify_all();
+    }
+}
+
+/// What a turn is of: a page, and with the mutant others, too.
+fn turn_of(page: PageId) -> PageId {
+    if mutant!("turns-shared-by-pages") { PageId(page.0 % 1024) } else { page }
+}
+
 impl Through {
-    /// The turns to write these pages, taken in ascending order.
-    fn turns(&self, pages: &[(PageId, &[u8])]) -> ArrayVec<MutexGuard<'_, ()>, RUN_PAGES_MAX> {
-        let place = |page: PageId| (page.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
-        let mut places: ArrayVec<usize, RUN_PAGES_MAX> = pages.iter().map(|(page, _)| place(*page)).collect();
-        places.truncate(if mutant!("turn-of-first-page-only") { 1 } else { RUN_PAGES_MAX });
-        places.sort_unstable();
+    /// The turn to write these pages, all at once: nobody who waits for one has another one. `shows`: the new
+    /// versions can be read from flash before the disk has them.
+    fn turn(&self, pages: &[(PageId, &[u8])], shows: bool) -> Turn<'_> {
+        let mut wanted: ArrayVec<PageId, RUN_PAGES_MAX> =
+            pages.iter().map(|(page, _)| turn_of(*page)).collect();
+        wanted.truncate(if mutant!("turn-of-first-page-only") { 1 } else { RUN_PAGES_MAX });
+        wanted.sort_unstable();
         let mut last = None;
-        places.retain(|place| last.replace(*place) != Some(*place));
-        places.into_iter().map(|place| self.turns[place].lock()).collect()
+        wanted.retain(|page| last.replace(*page) != Some(*page));
+        loop {
+            let seen = self.ended.epoch();
+            {
+                let mut turns = self.turns.lock();
+                if !wanted.iter().any(|page| turns.contains_key(page)) {
+                    turns.extend(wanted.iter().map(|page| (*page, shows)));
+                    return Turn(self, wanted);
+                }
+            }
+            self.ended.wait(seen);
+        }
+    }
+
+    /// Whether a version of `page` may have been read that the disk does not have yet.
+    pub(super) fn shows(&self, page: PageId) -> bool {
+        let is_shown = self.turns.lock().get(&turn_of(page)).copied().unwrap_or(false);
+        is_shown && !mutant!("absent-page-read-beside-its-write")
+    }
+
+    /// Waits until no such write of `page` is under way. False: none was.
+    fn await_write(&self, page: PageId) -> bool {
+        let mut waited = false;
+        loop {
+            let seen = self.ended.epoch();
+            if !self.shows(page) {
+                return waited;
+            }
+            self.ended.wait(seen);
+            waited = true;
+        }
     }
 
     /// The oldest position at which a page may be whose disk write is under way, if one is.
@@ -73,21 +135,43 @@ impl Drop for UnderWay<'_> {
 }
 
 /// Pages on their way to disk, until dropped: no read of one of them enters the flash.
-struct Writing<'a>(&'a Front, &'a [(PageId, &'a [u8])]);
+struct Writing<'a> {
+    front: &'a Front,
+    announced: &'a [(PageId, &'a [u8])],
+    /// All of them, or none.
+    held: &'a [(PageId, &'a [u8])],
+}
 
 impl<'a> Writing<'a> {
-    fn begin(front: &'a Front, pages: &'a [(PageId, &'a [u8])]) -> Result<Self, Gone> {
+    /// `holds`: their new versions are not to leave the flash meanwhile.
+    fn begin(front: &'a Front, pages: &'a [(PageId, &'a [u8])], holds: bool) -> Result<Self, Gone> {
         let announced = if mutant!("write-through-not-announced") { &[] } else { pages };
-        front.with(|_| announced.iter().for_each(|(page, _)| front.order.write_begins(*page)))?;
-        Ok(Self(front, announced))
+        let held = front.with(|partition| {
+            announced.iter().for_each(|(page, _)| front.order.write_begins(*page));
+            if holds { hold(partition, pages) } else { &[] }
+        })?;
+        Ok(Self { front, announced, held })
     }
+}
+
+/// Holds all of these pages. None: too many are held.
+fn hold<'a>(partition: &mut Partition<'_>, pages: &'a [(PageId, &'a [u8])]) -> &'a [(PageId, &'a [u8])] {
+    let held = pages.iter().take_while(|(page, _)| partition.hold(*page)).count();
+    if held == pages.len() {
+        return pages;
+    }
+    pages[..held].iter().for_each(|(page, _)| partition.let_go(*page));
+    &[]
 }
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        let Self(front, pages) = self;
+        let Self { front, announced, held } = self;
         // Where the memory is given up, so is the order.
-        let _ = front.step(|_| pages.iter().for_each(|(page, _)| front.order.write_ends(*page)));
+        let _ = front.step(|partition| {
+            announced.iter().for_each(|(page, _)| front.order.write_ends(*page));
+            held.iter().for_each(|(page, _)| partition.let_go(*page));
+        });
     }
 }
 
@@ -103,18 +187,34 @@ impl Back {
         Ok(Evicted { dirty: false })
     }
 
+    /// Looks for `page` in the cache. If the disk is to be read for it, it has every version that anybody may
+    /// have read before.
+    pub(super) fn look_up(&self, page: PageId, buffer: &mut [u8]) -> Result<Found, TierError> {
+        loop {
+            let found = self.front.fetch(page, buffer)?;
+            let is_absent = matches!(found, Found::OnDisk(_) | Found::Damaged { dirty: false, .. });
+            match &self.through {
+                // Looked at after the cache was. A write that has ended since is on disk.
+                Some(through) if is_absent && through.await_write(page) => {}
+                _ => return Ok(found),
+            }
+        }
+    }
+
     /// As [`Back::write_through`], of several pages, each named once. They share a flush of flash, and a
     /// request to the disk.
     pub(super) fn write_through_all(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
         let Some(through) = &self.through else { unreachable!("a log stands above a native cache") };
-        let _turns = (!mutant!("two-writers-of-a-page")).then(|| through.turns(pages));
+        let shows = self.is_log() && !around;
+        let _turn = (!mutant!("two-writers-of-a-page")).then(|| through.turn(pages, shows));
         if !self.is_log() {
             return self.write_through_slots(pages, around);
         }
         let from = self.front.with(|partition| partition.window().1)?;
         through.under_way.lock().push(from);
         let _under_way = UnderWay(through, from);
-        let _writing = Writing::begin(&self.front, pages)?;
+        let writing = Writing::begin(&self.front, pages, !around)?;
+        let around = writing.held.is_empty();
         if mutant!("disk-before-flash") {
             pages.iter().try_for_each(|(page, data)| self.write_to_disk(*page, data))?;
         }
@@ -167,7 +267,11 @@ impl Back {
     /// No copy of these pages is on flash any more, nor is found there after a crash.
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<(), TierError> {
         let records = || self.front.with(|partition| (partition.records_made(), partition.records_durable()));
-        self.forget_range(first, last)?;
+        // Pages that are lost stay so until the disk has the new versions.
+        match mutant!("lost-page-found-too-early") {
+            true => self.forget_range(first, last)?,
+            false => self.front.forget_range((first, last))?,
+        };
         let (made, durable) = records()?;
         if made > durable {
             self.flush_flash()?;
@@ -182,8 +286,8 @@ impl Back {
         let (Some(through), [(first, _), ..], [.., (last, _)]) = (&self.through, run, run) else {
             unreachable!("the caller has pages, and no log stands above")
         };
-        let _turns = through.turns(run);
-        let _writing = Writing::begin(&self.front, run)?;
+        let _turn = through.turn(run, false);
+        let _writing = Writing::begin(&self.front, run, false)?;
         self.forget_durably(*first, *last)?;
         let written = self.disk.write_run(*first, data);
         self.wrote_to_disk(run.len());
@@ -195,7 +299,7 @@ impl Back {
 
     /// Slot placement, whose directory a crash leaves empty.
     fn write_through_slots(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
-        let writing = Writing::begin(&self.front, pages)?;
+        let writing = Writing::begin(&self.front, pages, false)?;
         for (page, _) in pages {
             self.front.forget_range((*page, *page))?;
         }

@@ -8,7 +8,7 @@ use crate::front::Front;
 use entresol_core::PageId;
 use entresol_shm::Gone;
 
-/// Pages that no read brings into the flash, until dropped, nor later one that began before that.
+/// Pages that no read brings into the flash until this is dropped, nor a read that began before the drop.
 struct KeptOut<'a>(&'a Front, (PageId, PageId));
 
 impl<'a> KeptOut<'a> {

@@ -8,8 +8,8 @@
 use super::back::Back;
 use crate::api::Pages;
 use crate::buffer::AlignedBuffer;
-use crate::disk::Names;
-use crate::to_disk::{READS_MAX, read_proved};
+use crate::names::Names;
+use crate::to_disk::{READS_MAX, named, read_what_is_there};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId, mutant};
@@ -45,12 +45,24 @@ impl Back {
     /// Copies the newest versions of these pages to disk, where the cache has newer ones. When it returns,
     /// those handed down before it began are durable there. Returns how many were copied.
     pub(crate) fn destage_wanted(&self, wanted: &Pages) -> Result<u64, TierError> {
+        let mut damaged = Vec::new();
+        let copied = self.destage_found(wanted, &mut damaged)?;
+        damaged.into_iter().next().map_or(Ok(copied), Err)
+    }
+
+    /// As [`Back::destage_wanted`]; pages that are damaged stay where they are, and are put into `damaged`.
+    pub(super) fn destage_found(
+        &self,
+        wanted: &Pages,
+        damaged: &mut Vec<TierError>,
+    ) -> Result<u64, TierError> {
         if !self.front.check_running()? {
             return self.destage_without_flash(wanted, 0);
         }
         // What is staged is in slots then.
-        self.drain()?;
+        let mut drained = self.drain()?;
         let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
+        let entered = || self.front.with(|partition| Position(partition.occupancy().entered));
         let mut copied = 0;
         for batch in self.dirty_of(wanted)?.chunks(BATCH) {
             let mut left: ArrayVec<PageId, BATCH> = batch.iter().copied().collect();
@@ -66,13 +78,17 @@ impl Back {
                 if copies.is_empty() && !busy.is_empty() {
                     points::WANTED_BUSY.reach();
                     drop(under_way);
-                    // Second chances of their dequeues may wait in a group that is not full.
-                    self.drain()?;
-                    self.front.background.notify_one();
-                    self.front.await_progress(seen)?;
+                    // Second chances of their dequeues may wait in a group that is not full: not if none has
+                    // entered since.
+                    if entered()? != drained {
+                        // Those that enter meanwhile are after this.
+                        drained = self.drain()?;
+                    } else {
+                        self.front.background.notify_one();
+                        self.front.await_progress(seen)?;
+                    }
                 } else {
-                    copied += copies.len() as u64;
-                    self.copy_wanted(&copies, &mut buffer)?;
+                    copied += self.copy_wanted(&copies, &mut buffer, damaged)?;
                     drop(under_way);
                 }
                 self.let_dequeues_begin()?;
@@ -136,31 +152,40 @@ impl Back {
         Ok(dirty)
     }
 
-    /// Copies pages to disk, durably, and reports them.
-    fn copy_wanted(&self, copies: &Copies, buffer: &mut [u8]) -> Result<(), TierError> {
+    /// Copies pages to disk, durably, and reports them. Returns how many.
+    fn copy_wanted(
+        &self,
+        copies: &Copies,
+        buffer: &mut [u8],
+        damaged: &mut Vec<TierError>,
+    ) -> Result<u64, TierError> {
         if copies.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
-        let written = self.write_wanted(copies, buffer);
+        let before = damaged.len();
+        let written = self.write_wanted(copies, buffer, damaged);
+        let stays = named(&damaged[before..]);
         self.front.with(|partition| {
             for page in copies {
-                match &written {
-                    Ok(()) => partition.cleaned(page),
-                    Err(_) => partition.clean_failed(page),
+                // A damaged page stays where it is, and its owner is told.
+                match written.is_ok() && !stays.contains(&page.page) {
+                    true => partition.cleaned(page),
+                    false => partition.clean_failed(page),
                 }
             }
         })?;
         self.front.job_is_done();
-        match written {
-            // The page stays where it is, and its owner is told.
-            Ok(()) | Err(TierError::Damaged { .. }) => {}
-            // A failed write or sync may have lost those of other tasks.
-            Err(ref error) => self.fail(error.clone()),
-        }
-        written
+        // A failed write or sync may have lost those of other tasks.
+        written.inspect_err(|error| self.fail(error.clone()))?;
+        Ok((copies.len() - stays.len()) as u64)
     }
 
-    fn write_wanted(&self, copies: &Copies, buffer: &mut [u8]) -> Result<(), TierError> {
+    fn write_wanted(
+        &self,
+        copies: &Copies,
+        buffer: &mut [u8],
+        damaged: &mut Vec<TierError>,
+    ) -> Result<(), TierError> {
         let wanted: ArrayVec<(PageId, SlotId), BATCH> =
             copies.iter().map(|page| (page.page, page.slot)).collect();
         let proofs: ArrayVec<u32, BATCH> = self.front.proofs(wanted.iter().map(|(_, slot)| *slot))?;
@@ -168,13 +193,15 @@ impl Back {
             let page = &copies[at];
             self.front.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
-        let mut pages = read_proved(&*self.flash, self.flash_format(), &wanted, buffer, prove)?;
+        let (mut pages, faults) =
+            read_what_is_there(&*self.flash, self.flash_format(), &wanted, buffer, prove)?;
+        damaged.extend(faults);
         self.front.tallies().dequeue_reads.add(copies.len());
         points::WANTED_COPIED.reach();
         self.destage(&mut pages)?;
         self.sync_wanted()?;
         // Before they count as clean.
-        self.renew_label()?;
+        self.renew_label(false)?;
         self.tell_destaged(&pages);
         Ok(())
     }

@@ -206,9 +206,9 @@ impl Back {
         upstream.durable(&durable, Some(told));
     }
 
-    /// The next write; its pages in `pages`. Looking for one may already free frames, where newer versions
-    /// have overtaken what was in them: then those who wait are told. If there is none since a slot must be
-    /// emptied first, the background tasks are told: they may have looked before the page was complete.
+    /// The next write; its pages in `pages`. The search may free frames with overtaken versions, and then
+    /// wakes the evictors. If the page waits for a slot, wakes a background task: its last look may have
+    /// preceded `staged`.
     fn next_write(&self, pages: &mut WritePages) -> Result<Option<(WriteJob, Part)>, Gone> {
         may_preempt();
         let motion = self.directory().map(SlotDirectory::motion);

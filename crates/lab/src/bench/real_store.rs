@@ -8,6 +8,7 @@ use crate::config::RealPaths;
 use anyhow::Context;
 use entresol_core::System;
 use entresol_device::{BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Device, FileOptions, OpenDevice, open_device};
+use entresol_runtime::say;
 use entresol_store::{Options, Replacement};
 use entresol_tpcc::LoadConfig;
 use parking_lot::Mutex;
@@ -119,7 +120,7 @@ fn open(role: &str, path: &Path, bytes: u64) -> anyhow::Result<Arc<dyn Device>> 
     })?;
     for notice in notices {
         if TOLD.lock().insert(notice.clone()) {
-            eprintln!("entresol: {notice}");
+            say::tell(&format!("entresol: {notice}"));
         }
     }
     Ok(device)

@@ -11,10 +11,10 @@ use crate::bench::restart::to_mid_interval;
 use crate::bench::tpcc::{paced_clients, warm_up};
 use crate::config::Warmup;
 use anyhow::bail;
+use entresol_runtime::say;
 use entresol_store::{Replacement, Store};
 use entresol_tpcc::{Acknowledged, Database, LoadConfig, RunConfig, Scale, Seed};
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub fn work(worker: &Worker) -> anyhow::Result<()> {
 
 /// Writes a line. Standard output is flushed at its end.
 fn record(line: Line) {
-    if std::io::stdout().write_all(format!("{line}\n").as_bytes()).is_err() {
+    if say::print(&format!("{line}\n")).is_err() {
         std::process::exit(1);
     }
 }

@@ -1,4 +1,4 @@
-//! What runs over one trace share, and what is checked before they start.
+//! Data shared by all runs of one trace, and the checks before a run.
 
 use super::config::{Arrival, RunConfig};
 use super::device::{Device, DeviceSpec, costs};

@@ -85,7 +85,7 @@ ranks! {
     LogTurn: Parks, One, "log turn", "Whose turn it is to write the log.";
     LogFlusher: Parks, One, "log flusher", "Whether the turn is free, and whether the log has failed.";
     LogTail: Blocks, One, "log tail", "Records that are not on the device yet.";
-    PageTurn: Parks, Several, "page turn", "Writing pages through to disk when no log stands above: one writer of a page at a time. The turns of several pages in ascending order.";
+    PageTurn: Parks, Several, "page turn", "Writes of SCE to disk past staging: how many are under way.";
     EvictionTurn: Parks, One, "eviction turn", "Whose turn it is to wait for room in staging.";
     MissingTurn: Parks, One, "turn of missing pages", "Writing pages that the disk lacks since its flash failed, and the record of them.";
     Renewal: Parks, One, "renewal", "The disk's label and the superblock, while the label is renewed within an epoch.";

@@ -116,6 +116,15 @@ impl Master {
             return Err(impossible(format!("a sector size, 512 to {FIRST_LSN}"), sector));
         }
         let room = geometry.capacity_bytes.saturating_sub(LOG_START);
+        if self.area > room && self.area.is_multiple_of(sector) {
+            return Err(StoreError::Config(format!(
+                "the log takes {} bytes, and the log device has {}: a log may grow, and never shrinks; open the store with a log \
+                 of at least {} bytes (if the file was cut off, restore it)",
+                self.area + LOG_START,
+                geometry.capacity_bytes,
+                self.area + LOG_START,
+            )));
+        }
         if !(AREA_MIN..=room).contains(&self.area) || !self.area.is_multiple_of(sector) {
             let expected = format!("an area of {AREA_MIN} to {room} bytes, in sectors of {sector}");
             return Err(impossible(expected, self.area));

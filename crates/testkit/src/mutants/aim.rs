@@ -162,8 +162,7 @@ impl Aim {
             | "front-page-dropped-dirty"
             | "release-ignores-second-chances"
             | "superseded-version-restaged"
-            | "second-chance-recorded-clean"
-            | "detach-beside-older-destages" => GSC,
+            | "second-chance-recorded-clean" => GSC,
             "unsure-pages-taken-for-clean" | "switched-off-without-unbinding" => LOG_THROUGH,
             "torn-group-accepted" => GROUPS,
             "newer-copy-not-awaited" => Aim::Lives(&["face-gr/write-back", "face-gsc/write-back"]),

@@ -86,7 +86,6 @@ catalogue! {
         "leftover-of-older-epoch-accepted": "summaries beyond the rear that an older life left come back",
         "front-in-summaries-ignored": "recovery begins at the superblock's front though summaries record a later one",
         "segment-checksum-not-checked": "a directory segment is believed without its checksum",
-        "detach-beside-older-destages": "a detach copies the newest version while a dequeue is still bringing an older one to disk",
         "failed-invalidation-tried-again": "tac: after an invalidation that flash refused the entry counts as invalid",
         "losses-not-recorded": "groups that an open has not found are forgotten when others take their places",
         "repair-skipped": "a torn group keeps its summary, and is trusted after the next crash",
@@ -144,6 +143,7 @@ catalogue! {
         "journal-released-beyond-flush": "a flush releases records of writes that came while it was under way",
         "write-not-recorded": "writes are acknowledged without a record in the journal",
         "trim-drops-dirty-pages": "a trim forgets pages that are newer than disk",
+        "trim-uncovers-lost-pages": "a trim of a lost page lets the disk's older bytes be read",
         "trim-before-disk-is-durable": "a trim forgets a page on flash while its write to disk is not durable",
     }
     "store": {
@@ -196,6 +196,7 @@ pub const IN_THE_CORE: &[&str] = &[
     "forget-ignores-cleanings",
     "forget-leaves-older-staged-copy",
     "ghost-taken-for-a-page",
+    "held-page-leaves",
     "group-not-held-back",
     "overtaken-page-cleaned",
     "record-before-its-copies",
@@ -213,6 +214,7 @@ pub const IN_THE_FRONTS: &[&str] = &[
     "dead-holder-not-found",
     "dead-holder-of-a-group-not-found",
     "flash-of-another-cache-attached",
+    "forgetting-not-gone-on-with",
     "forgotten-before-its-write-is-durable",
     "frame-let-go-too-early",
     "frame-not-announced",
@@ -228,11 +230,14 @@ pub const IN_THE_FRONTS: &[&str] = &[
 
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
 /// mutants --test shared_lsns --test kept_out --test forget_for --test objects --test second_chances --test
-/// copies_that_differ --test causes --test damage_shared --test owners_log`.
+/// copies_that_differ --test causes --test damage_shared --test owners_log
+/// --test lost --test held --test in_place --test flushed`.
 pub const IN_THE_ENGINE: &[&str] = &[
+    "absent-page-read-beside-its-write",
     "bypass-before-the-cut-is-durable",
     "cause-begins-before-its-record",
     "clean-page-before-its-disk-write",
+    "clean-page-leaves-unsynced",
     "contradicted-lsn-believed",
     "damage-looked-after-too-late",
     "damaged-directory-left",
@@ -240,13 +245,18 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "destaged-page-written-again",
     "durable-told-though-forgotten",
     "flush-leaves-forgotten-pages",
+    "flushed-position-not-used",
     "full-records-left",
     "label-not-renewed",
     "left-is-not-told",
+    "loss-accepted-unasked",
+    "lost-page-found-too-early",
+    "lost-page-not-recorded",
     "lsn-of-a-clean-page",
     "lsn-of-an-older-round",
     "object-log-goes-on-after-a-failure",
     "objects-in-one-copy",
+    "own-sync-not-counted",
     "record-left-in-one-copy",
     "records-written-in-vain",
     "removal-without-log-position",
@@ -254,7 +264,12 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "second-summary-not-synced",
     "settled-is-not-told",
     "summaries-left-different",
+    "turns-shared-by-pages",
 ];
+
+/// Mutants that directed tests of the block door notice: `cargo test --release -p entresol-block --features
+/// mutants --test journals`.
+pub const IN_THE_BLOCK_DOOR: &[&str] = &["journal-of-a-copy-carried-out", "missing-journal-not-told"];
 
 /// Mutants that the hunt does not notice within its limit: holes, each to be closed.
 pub const OPEN: &[&str] = &[];
@@ -288,13 +303,14 @@ mod tests {
     fn the_catalogue_and_the_sources_name_the_same_mutants() {
         assert!(ALL.len() >= 30);
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for place in ["core", "format", "engine", "store"] {
+        for place in ["core", "format", "engine", "store", "block"] {
             let mut sources = BTreeSet::new();
             collect(&crates.join(place).join("src"), &mut sources);
             let listed = ALL.iter().filter(|mutant| mutant.place == place).map(|mutant| mutant.name);
             let listed = listed.chain(IN_THE_CORE.iter().copied().filter(|_| place == "core"));
             let shared = IN_THE_FRONTS.iter().chain(IN_THE_ENGINE).copied();
             let listed = listed.chain(shared.filter(|_| place == "engine"));
+            let listed = listed.chain(IN_THE_BLOCK_DOOR.iter().copied().filter(|_| place == "block"));
             assert_eq!(sources, listed.map(str::to_owned).collect(), "in crate {place}");
         }
     }

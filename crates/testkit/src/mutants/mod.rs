@@ -8,5 +8,5 @@ mod aim;
 mod catalogue;
 mod hunt;
 
-pub use catalogue::{ALL, IN_THE_CORE, IN_THE_ENGINE, IN_THE_FRONTS, Mutant, OPEN, find};
+pub use catalogue::{ALL, IN_THE_BLOCK_DOOR, IN_THE_CORE, IN_THE_ENGINE, IN_THE_FRONTS, Mutant, OPEN, find};
 pub use hunt::{Hunt, HuntError, Limit, control, hunt};

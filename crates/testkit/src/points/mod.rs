@@ -30,6 +30,14 @@ const ROUNDS: u64 = 30;
 /// Points that no run reaches, each with the reason.
 pub const UNREACHED: &[(&str, &str)] = &[
     (
+        "lost pages: the record has no room for more, and the flash counts as failed",
+        "the rigs' caches have too few pages: crates/engine/tests/lost.rs",
+    ),
+    (
+        "recover: refused, the newest flush is damaged, and power has not failed",
+        "the rigs damage only what was durable before a life: crates/engine/tests/flushed.rs",
+    ),
+    (
         "restart: the log moves into a larger area",
         "no rig has a device that grows between two lives: crates/store/tests/log_grow.rs",
     ),

@@ -13,11 +13,14 @@ use entresol_runtime::sim::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A write that is held takes up to so many times as long as others.
+pub(super) const HELD_FACTOR: u32 = 200;
+
 /// `device` with requests that take a random time.
 pub(super) fn at_pace(device: &Arc<FaultyDevice>, latency_max: Duration) -> Watched {
     let pace = Arc::new(Pace::default());
     pace.set(latency_max);
-    Watched { inner: device.clone(), pace, factor: 1, observer: None }
+    Watched { inner: device.clone(), pace, factor: 1, held_max: Duration::ZERO, observer: None }
 }
 
 /// A device on `medium` with requests that take a random time.
@@ -28,6 +31,17 @@ pub(super) fn paced(
     latency_max: Duration,
 ) -> Arc<Watched> {
     Arc::new(at_pace(&Arc::new(FaultyDevice::new(name, medium, plan.clone())), latency_max))
+}
+
+/// As [`paced`], with some writes that are held far longer than others take.
+pub(super) fn holding(
+    name: &str,
+    medium: MemoryDevice,
+    plan: &Arc<FaultPlan>,
+    latency_max: Duration,
+) -> Arc<Watched> {
+    let device = at_pace(&Arc::new(FaultyDevice::new(name, medium, plan.clone())), latency_max);
+    Arc::new(Watched { held_max: latency_max * HELD_FACTOR, ..device })
 }
 
 /// Blanks a label file durably, before anything new is in it: in part it may read as a label again.

@@ -1,7 +1,7 @@
 //! One life of a cache: its devices, until power fails.
 
 use super::cache::Cache;
-use super::devices::{at_pace, blank, open_in_place};
+use super::devices::{HELD_FACTOR, at_pace, blank, open_in_place};
 use super::door::Door;
 use super::files::{self, Files};
 use super::opened::Opened;
@@ -10,11 +10,13 @@ use super::{LATENCY_MAX, failed, simulation};
 use crate::machine::Media;
 use crate::watched::{Observer, Watched};
 use entresol_block::{CacheOptions, Volume};
+use entresol_core::Mode;
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::{FlashTier, Home, Uuid, WholeDisk, flash_has_failed};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 /// A cache with its devices, until power fails.
 pub(super) struct Life<'a> {
@@ -107,7 +109,13 @@ impl Life<'_> {
     pub fn open(&self, is_new: bool, observer: Option<Observer>) -> Result<Opened, String> {
         let page_bytes = self.cache.page_bytes();
         let [flash, disk, label_file] = [&self.flash, &self.disk, &self.label_file]
-            .map(|device| Arc::new(Watched { observer: observer.clone(), ..at_pace(device, LATENCY_MAX) }));
+            .map(|device| Watched { observer: observer.clone(), ..at_pace(device, LATENCY_MAX) });
+        // Others go on beside a write of the disk that takes very long.
+        let held_max = match self.cache.mode {
+            Mode::WriteThrough => LATENCY_MAX * HELD_FACTOR,
+            _ => Duration::ZERO,
+        };
+        let [flash, disk, label_file] = [flash, Watched { held_max, ..disk }, label_file].map(Arc::new);
         if self.cache.door.is_some() {
             return self.open_door(is_new, flash, disk, label_file);
         }

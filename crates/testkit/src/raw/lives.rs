@@ -14,7 +14,7 @@ use super::{
 use crate::machine::Media;
 use entresol_block::CacheOptions;
 use entresol_core::{Mode, PageId};
-use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection};
 use entresol_engine::{DiskLayer, Layer, disk_offset};
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
@@ -66,6 +66,27 @@ enum Failing {
     Gone,
     /// From some time on.
     Breaks,
+    /// Some bits of it have changed when it is opened.
+    Rots,
+}
+
+const BLOCK_BYTES: u64 = 4096;
+
+/// Changes bits of what lies on flash in groups, which is durable.
+fn rot_if(failing: Option<Failing>, flash: &FaultyDevice, seed: u64) {
+    if failing != Some(Failing::Rots) {
+        return;
+    }
+    let mut rng = Rng::new(seed);
+    let blocks = flash.geometry().capacity_bytes / BLOCK_BYTES;
+    for _ in 0..=rng.below(12) {
+        // Not what tells of groups: of that, damage in two places is refused.
+        let (block, mut found) = (rng.below(blocks), [0; BLOCK_BYTES as usize]);
+        let is_page = flash.read(block * BLOCK_BYTES, &mut found).is_ok() && !found.starts_with(b"ENTR");
+        if is_page && block > blocks / 4 {
+            flash.flip_bit((block * BLOCK_BYTES + rng.below(BLOCK_BYTES)) * 8 + rng.below(8));
+        }
+    }
 }
 
 impl Between {
@@ -84,8 +105,10 @@ impl Between {
             Fault::ReadError,
             Fault::Death,
         ][rng.below(6) as usize];
+        let rots = can_fail && rng.below(4) == 0;
         let failing = match (gone, breaks) {
             (true, _) => Some(Failing::Gone),
+            (false, false) if rots => Some(Failing::Rots),
             (false, true) => {
                 let (at, forever) = (1 + rng.below(cut_off / 2), rng.below(2) == 0);
                 plan.inject(Injection { at, device: Some("flash".to_owned()), fault, forever });
@@ -97,10 +120,11 @@ impl Between {
         for oracle in &self.oracles {
             let mut oracle = oracle.lock();
             // Without the flash, what was on its way there when it failed counts as lost with it.
-            oracle.has_lost |= failing == Some(Failing::Gone);
+            // A page that has rotted is lost until it is written again.
+            oracle.has_lost |= matches!(failing, Some(Failing::Gone | Failing::Rots));
             oracle.may_lose = oracle.has_lost || failing.is_some() && breaks_reads;
             // What is not flushed goes straight to disk.
-            oracle.straight_to_disk |= failing.is_some();
+            oracle.straight_to_disk |= matches!(failing, Some(Failing::Gone | Failing::Breaks));
         }
         failing
     }
@@ -209,6 +233,7 @@ impl Between {
                 opened => opened?,
             };
             moments.is_born();
+            rot_if(failing, &this.flash, !sim_seed);
             *restarts += 1;
             if is_promised {
                 oracles.iter().for_each(|oracle| oracle.lock().is_served_after_kill());
@@ -216,8 +241,7 @@ impl Between {
             live_together(&opened, oracles, &mut choices, steps)
         });
         ended(lived)?;
-        self.flash_failed |= failing == Some(Failing::Breaks);
-        self.oracles[0].lock().lives.failing += u64::from(failing.is_some());
+        self.has_failed(failing);
         self.states += 1 + moments.examine(&this)?;
         let media = this.after_crash(&survival(&mut self.rng, early));
         if in_place && self.rng.below(4) == 0 {
@@ -234,6 +258,13 @@ impl Between {
             self.left = life::devices_on(media);
         }
         Ok(())
+    }
+}
+
+impl Between {
+    fn has_failed(&mut self, failing: Option<Failing>) {
+        self.flash_failed |= matches!(failing, Some(Failing::Breaks | Failing::Rots));
+        self.oracles[0].lock().lives.failing += u64::from(failing.is_some());
     }
 }
 

@@ -3,8 +3,8 @@
 //! be there.
 //!
 //! Invariants that are checked, also after each power failure:
-//! - a page is at a version that was durable, was served since, or is newer; if it went straight to disk,
-//!   each of its sectors is, and one that was being written may be unreadable;
+//! - a page has a version not older than the last one that was durable or served. After a write past the
+//!   flash this holds for each sector, and the sector in flight may be unreadable;
 //! - a forgotten page is served from disk, and after a flush does not come back.
 
 mod cache;

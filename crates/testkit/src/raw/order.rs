@@ -1,8 +1,9 @@
 //! The order of work on a page when nobody above keeps it: readers and a writer of a cache of raw pages work
-//! on the same pages at once. A read that begins after a write has returned sees that write, or a later one.
-//! And writers: disk and flash have the same version in the end.
+//! on the same pages at once. A read that begins after a write has returned sees that write, or a later one;
+//! so does one that begins after a read has, with what that one has seen. And writers: disk and flash have
+//! the same version in the end.
 
-use super::devices::paced;
+use super::devices::{holding, paced};
 use super::{Cache, LATENCY_MAX, failed, simulation};
 use crate::watched::Watched;
 use entresol_core::{Lsn, Mode, PageId, PolicyKind};
@@ -25,12 +26,14 @@ const WRITERS: u64 = 3;
 const STEPS: u64 = 150;
 
 /// Caches that populate in different ways, and some that do not.
-pub const CACHES: [Cache; 6] = [
+pub const CACHES: [Cache; 8] = [
     Cache::raw(PolicyKind::Lru, Mode::WriteThrough),
     Cache::raw(PolicyKind::Fifo, Mode::WriteAround),
     Cache::raw(PolicyKind::Flashcache, Mode::WriteThrough),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteThrough),
+    Cache::raw(PolicyKind::Face, Mode::WriteThrough),
+    Cache::raw(PolicyKind::FaceGr, Mode::WriteThrough),
     Cache::raw(PolicyKind::Reuse, Mode::WriteBack),
 ];
 
@@ -55,8 +58,9 @@ fn read(tier: &FlashTier, written: &Written, rng: &mut Rng) -> Result<(), String
         found.copy_from_slice(&buffer[..8]);
         let found = u64::from_le_bytes(found);
         if found < least || buffer != bytes(found) {
-            return Err(format!("page {page} at version {found}, {least} was written before"));
+            return Err(format!("page {page} at version {found}, {least} was written or read before"));
         }
+        written[page as usize].fetch_max(found, SeqCst);
     }
     Ok(())
 }
@@ -64,7 +68,7 @@ fn read(tier: &FlashTier, written: &Written, rng: &mut Rng) -> Result<(), String
 fn write(tier: &FlashTier, written: &Written, page: u64, version: u64) -> Result<(), TierError> {
     let victim = Victim { page: PageId(page), lsn: Lsn(0), dirty: true, fdirty: true };
     tier.evict(victim, &bytes(version))?;
-    written[page as usize].store(version, SeqCst);
+    written[page as usize].fetch_max(version, SeqCst);
     Ok(())
 }
 
@@ -88,7 +92,8 @@ fn create(cache: Cache) -> Result<(Arc<FlashTier>, Arc<Watched>), TierError> {
     let plan = Arc::new(FaultPlan::none());
     let device = |name: &str, bytes| paced(name, MemoryDevice::new(name, bytes), &plan, LATENCY_MAX);
     let flash = device("flash", flash_bytes(&options));
-    let disk = device("disk", disk_offset(PageId(PAGES), PAGE_BYTES as u32));
+    let medium = MemoryDevice::new("disk", disk_offset(PageId(PAGES), PAGE_BYTES as u32));
+    let disk = holding("disk", medium, &plan, LATENCY_MAX);
     DiskLayer::create(disk.clone(), PAGE_BYTES as u32)?.close()?;
     Ok((FlashTier::create(flash, disk.clone(), options)?, disk))
 }

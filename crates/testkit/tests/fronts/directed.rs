@@ -10,7 +10,7 @@ use entresol_format::page;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -76,19 +76,78 @@ pub fn attach_and_die(world: &World) {
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
 }
 
+/// The role of a process that forgets a long range of pages.
+pub const FORGETS: u64 = u64::MAX - 1;
+
+/// More pages than the directory has entries.
+const LONG: (PageId, PageId) = (PageId(100), PageId(100_000));
+
+pub fn forget_many(world: &World) {
+    world.attach().expect("a seat is free").forget(LONG.0, LONG.1).expect("the cache runs");
+}
+
+/// Another process, in this role. `hook`: see the other roles.
+fn child(directory: &TempDir, role: u64, hook: Option<String>) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "role", "--ignored", "--nocapture"]).stdout(Stdio::null());
+    child
+        .env("ENTRESOL_FRONTS_DIRECTORY", directory.path())
+        .env("ENTRESOL_FRONTS_PARENT", std::process::id().to_string())
+        .env("ENTRESOL_FRONTS_ROLE", role.to_string());
+    hook.into_iter().for_each(|hook| _ = child.env("ENTRESOL_FRONTS_HOOK", hook));
+    child.spawn().unwrap()
+}
+
+/// Whoever forgets pages that are dead in any case can die at each step: the back goes on with it.
+#[cfg(feature = "hooks")]
+#[test]
+fn the_back_forgets_on_for_a_front_that_is_killed() {
+    let (directory, world) = new_world();
+    let tier = open(&world);
+    let front = world.attach().unwrap();
+    (90..200).for_each(|page| put(&front, PageId(page), 2));
+    front.checkpoint().unwrap();
+    let reached = world.path("reached");
+    let mut child = child(&directory, FORGETS, Some(format!("forget 0 {}", reached.display())));
+    let since = Instant::now();
+    while !reached.exists() {
+        assert!(since.elapsed() < STALLED_AFTER, "it does not forget");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(fetch(&world, &front, PageId(150)).0, "it stands before the first step");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    while tier.fronts() > 1 {
+        assert!(since.elapsed() < STALLED_AFTER, "its seat is kept");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let is_forgotten = |front: &SharedFront| {
+        let cached = (90..200).filter(|page| fetch(&world, front, PageId(*page)).0);
+        cached.eq(90..LONG.0.0)
+    };
+    assert!(!tier.is_given_up() && is_forgotten(&front));
+    // What came later is there, and after a crash, too.
+    put(&front, PageId(150), 3);
+    front.flush().unwrap();
+    drop(front);
+    tier.abandon();
+    drop(tier);
+    let tier = open(&world);
+    let front = world.attach().unwrap();
+    assert_eq!(fetch(&world, &front, PageId(150)), (true, 3));
+    front.forget(PageId(150), PageId(150)).unwrap();
+    assert!(is_forgotten(&front));
+    drop(front);
+    tier.close().unwrap();
+}
+
 /// More fronts are killed than there are seats, none of them in the middle of a change.
 #[test]
 fn seats_of_dead_fronts_are_given_to_others() {
     let (directory, world) = new_world();
     let tier = open(&world);
     for nth in 0..2 * world.sharing.fronts {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "role", "--ignored", "--nocapture"]).stdout(Stdio::null());
-        child
-            .env("ENTRESOL_FRONTS_DIRECTORY", directory.path())
-            .env("ENTRESOL_FRONTS_PARENT", std::process::id().to_string())
-            .env("ENTRESOL_FRONTS_ROLE", DIES.to_string());
-        let ended = child.status().unwrap();
+        let ended = child(&directory, DIES, None).wait().unwrap();
         assert_eq!(ended.signal(), Some(9), "front {nth}: {ended}");
         let since = Instant::now();
         while tier.fronts() > 0 {

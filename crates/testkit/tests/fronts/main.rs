@@ -166,6 +166,7 @@ fn role() {
     match std::env::var("ENTRESOL_FRONTS_ROLE").unwrap().parse().unwrap() {
         0 => roles::back(&world),
         directed::DIES => directed::attach_and_die(&world),
+        directed::FORGETS => directed::forget_many(&world),
         id => roles::front(&world, id - 1),
     }
 }

@@ -10,10 +10,11 @@ const KILLS: &str = "no_durable_page_is_lost_whoever_is_killed";
 const REFUSED: &str = "directed::who_has_other_options_or_another_flash_does_not_attach";
 const OVERWRITTEN: &str = "directed::a_page_that_was_overwritten_in_shared_memory_is_not_written";
 
+const FORGOTTEN: &str = "directed::the_back_forgets_on_for_a_front_that_is_killed";
 const SEATS: &str = "directed::seats_of_dead_fronts_are_given_to_others";
 
 /// The mutant, the test that notices it, and the point at which fronts are killed meanwhile; empty: any.
-const NOTICED: [(&str, &str, &str); 14] = [
+const NOTICED: [(&str, &str, &str); 15] = [
     ("frame-offered-before-filled", KILLS, "copy"),
     ("frame-not-announced", KILLS, "frame"),
     ("frame-let-go-too-early", KILLS, "filled"),
@@ -25,6 +26,7 @@ const NOTICED: [(&str, &str, &str); 14] = [
     ("write-around-not-announced", KILLS, "around"),
     ("forgotten-before-its-write-is-durable", KILLS, "around"),
     ("older-fronts-go-on", KILLS, ""),
+    ("forgetting-not-gone-on-with", FORGOTTEN, ""),
     ("shared-frame-not-proved", OVERWRITTEN, ""),
     ("options-not-compared", REFUSED, ""),
     ("flash-of-another-cache-attached", REFUSED, ""),

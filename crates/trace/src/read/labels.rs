@@ -28,9 +28,13 @@ impl Labels {
         if option.is_some() {
             return Self::from_option(option);
         }
-        let own = super::labels::with_suffix(trace, ".relations.toml");
-        let found = [own, trace.with_file_name("relations.toml")].into_iter().find(|path| path.is_file());
+        let found = Self::usual(trace).into_iter().find(|path| path.is_file());
         Self::from_option(found.as_deref())
+    }
+
+    /// Where they are looked for beside a trace.
+    pub fn usual(trace: &Path) -> [PathBuf; 2] {
+        [with_suffix(trace, ".relations.toml"), trace.with_file_name("relations.toml")]
     }
 
     /// From `option`, else none.

@@ -24,7 +24,7 @@ use crate::input::Input;
 use crate::{Columns, Format, ReadOptions, SampledTrace, Stream, Trace, TraceBuilder, TraceError};
 use labels::Labels;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Page size of block traces, where none is asked for.
 const BLOCK_PAGE_BYTES: u32 = 4096;
@@ -36,6 +36,15 @@ const BLOCK_PAGE_BYTES: u32 = 4096;
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, TraceError> {
     let labels = Labels::beside(path, options.relations.as_deref())?;
     whole(read_input(Input::open(path)?, Some(path), &labels, options)?)
+}
+
+/// The files that reading the trace at `path` reads, or looks for.
+pub fn files_of(path: &Path, options: &ReadOptions) -> Vec<PathBuf> {
+    let relations = match &options.relations {
+        Some(named) => vec![named.clone()],
+        None => Labels::usual(path).to_vec(),
+    };
+    [vec![path.to_owned()], relations, postgresql::tables_of(path)].concat()
 }
 
 /// Reads the samples that the options ask for, all in one pass over the file. Memory is for sampled pages:

@@ -10,7 +10,7 @@ use crate::builder::Built;
 use crate::input::{Input, Records};
 use crate::{Op, Place, ReadOptions, Stream, TraceBuilder, TraceError};
 use entresol_core::PageId;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Size of a record, of both files.
 const RECORD: usize = 9;
@@ -82,10 +82,14 @@ pub(super) fn read(
     Ok(builder.finish_any(|label| labels.name(label)))
 }
 
+/// Where the table of a capture's pages is looked for.
+pub(super) fn tables_of(trace: &Path) -> Vec<PathBuf> {
+    [".pages", ".pages.zst", ".pages.gz"].iter().map(|end| with_suffix(trace, end)).collect()
+}
+
 /// What the capture's page numbers are, if a table beside it says.
 fn side_table(trace: &Path, builder: &mut TraceBuilder) -> Result<Option<Vec<PageId>>, TraceError> {
-    let endings = [".pages", ".pages.zst", ".pages.gz"];
-    let Some(path) = endings.iter().map(|end| with_suffix(trace, end)).find(|path| path.is_file()) else {
+    let Some(path) = tables_of(trace).into_iter().find(|path| path.is_file()) else {
         return Ok(None);
     };
     let mut input = Input::open(&path)?;

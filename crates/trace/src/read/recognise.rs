@@ -4,7 +4,7 @@
 //! so that a damaged record is reported as such and not as an unknown format.
 
 use super::{compact, oracle, plain, postgresql, text, vscsi};
-use crate::input::{HEAD_BYTES, Input};
+use crate::input::{HEAD_BYTES, Input, MARK};
 use crate::{Format, TraceError};
 
 /// Share of the first records that must fit.
@@ -36,7 +36,7 @@ fn is_text(head: &[u8]) -> bool {
 }
 
 fn text_format(head: &[u8], whole: bool) -> Option<Format> {
-    let text = String::from_utf8_lossy(head);
+    let text = String::from_utf8_lossy(head.strip_prefix(MARK).unwrap_or(head));
     // The last line of a head may be a part of one.
     let end = if whole { text.len() } else { text.rfind('\n').unwrap_or(text.len()) };
     let text = &text[..end];

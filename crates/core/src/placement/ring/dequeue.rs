@@ -50,17 +50,18 @@ impl Ring<'_> {
             return None;
         }
         let group = self.group();
-        let second_chances = !spares_writes && self.gives_second_chances(contents);
+        let second_chances = self.second_chances && !spares_writes && self.has_room_for_chances(contents);
         let dequeue = (self.head.next_dequeue % DEQUEUES as u64) as u32;
         let first = self.head.scan;
         self.head.dequeues[dequeue as usize] = Dequeue { first, pending: 0, state: 0 };
         let first_slot = self.slot_of(self.head.scan);
         let slots = first_slot..first_slot + self.group_pages;
         ask!(&mut contents.policy, P, memory => P::on_dequeue(&contents.pages, memory, slots));
+        let keeps_held = self.free_groups(contents) > self.head.staying as u64;
         for position in self.head.scan..self.head.scan + group {
-            pages.push(self.decide(contents, position, dequeue));
+            pages.push(self.decide(contents, position, dequeue, keeps_held));
         }
-        limit_second_chances(contents, pages, second_chances);
+        self.limit_second_chances(contents, pages, second_chances);
         for (page, position) in pages.iter().zip(self.head.scan..) {
             contents.decisions.note(position << 2 | page.fate as u64);
         }
@@ -82,8 +83,8 @@ impl Ring<'_> {
     }
 
     /// Without a free group (after a restart with a full ring), the first dequeue gives no second chances.
-    fn gives_second_chances(&self, contents: &Contents<'_>) -> bool {
-        self.second_chances && self.free_groups(contents) > self.head.staying as u64 + self.spare_groups
+    fn has_room_for_chances(&self, contents: &Contents<'_>) -> bool {
+        self.free_groups(contents) > self.head.staying as u64 + self.spare_groups
     }
 
     /// Whether released groups are scarce, and another dequeue can begin.
@@ -91,14 +92,21 @@ impl Ring<'_> {
         let group = self.group();
         let in_flight = (self.head.scan - self.head.released) / group;
         let dequeues = self.head.next_dequeue - self.head.first_dequeue;
-        let waits_for_another = self.second_chances && !self.gives_second_chances(contents) && in_flight > 0;
+        let lacks_room = self.may_restage() && !self.has_room_for_chances(contents);
+        let waits_for_another = lacks_room && in_flight > 0;
         self.free_groups(contents) + in_flight < groups_ahead(self.slots, self.group_pages, self.spare_groups)
-            && !waits_for_another
             && dequeues < DEQUEUES as u64
             && self.head.scan + group <= contents.staging.window.front
+            && !waits_for_another
     }
 
-    fn decide(&mut self, contents: &mut Contents<'_>, position: u64, dequeue: u32) -> DequeuePage {
+    fn decide(
+        &mut self,
+        contents: &mut Contents<'_>,
+        position: u64,
+        dequeue: u32,
+        keeps_held: bool,
+    ) -> DequeuePage {
         let slot = self.slot_of(position);
         let entry = *contents.pages.directory.entry(slot);
         let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-destaged");
@@ -107,6 +115,8 @@ impl Ring<'_> {
         }
         let fate = if superseded || self.adopt_newer(contents, entry.page(), dequeue) {
             Fate::Drop
+        } else if keeps_held && self.is_held(entry.page(), position) {
+            Fate::SecondChance
         } else {
             ask!(&contents.policy, P, memory => P::fate(&contents.pages, memory, slot))
         };
@@ -173,8 +183,8 @@ impl Ring<'_> {
     /// them from now on. They come in order, so that they need no more than one group: those of one dequeue
     /// fill up the group that the one before it waits for, or leave a group free.
     ///
-    /// They wait for nothing but writes of staged pages and what made forgotten pages dead, and nothing of
-    /// that waits for them: who forgets a page waits only until it is not on its way to disk any more.
+    /// No deadlock: (1) a second chance waits only for group writes and for deletions; (2) neither waits for
+    /// a second chance. A deletion waits only for destages in flight.
     fn stays(&mut self, contents: &Contents<'_>, ticket: Ticket) -> bool {
         self.left(ticket);
         let Dequeue { first, .. } = self.head.dequeues[ticket.0 as usize];
@@ -284,28 +294,33 @@ impl Ring<'_> {
         }
         self.close_if_asked(contents);
     }
-}
 
-/// Takes second chances away where they are not allowed, or where the policy allows fewer. The pages of least
-/// worth lose theirs, and among equals those nearest to the front.
-fn limit_second_chances(contents: &Contents<'_>, pages: &mut [DequeuePage], allowed: bool) {
-    let group_pages = pages.len() as u32;
-    let most = ask!(&contents.policy, P, _memory => P::chances_max(group_pages));
-    let most = if allowed { most as usize } else { 0 };
-    let has_chance = |page: &DequeuePage| page.fate == Fate::SecondChance;
-    let chances = pages.iter().filter(|page| has_chance(page)).count();
-    if chances <= most {
-        return;
-    }
-    let mut by_worth: ArrayVec<(u32, usize), GROUP_PAGES_MAX> = ArrayVec::new();
-    ask!(&contents.policy, P, memory => {
-        let candidates = pages.iter().enumerate().filter(|(_, page)| has_chance(page));
-        by_worth.extend(candidates.map(|(at, page)| (P::worth(&contents.pages, memory, page.slot.0), at)));
-    });
-    by_worth.sort_unstable();
-    for (_, at) in &by_worth[..chances - most] {
-        let page = &mut pages[*at];
-        let destaged = page.dirty && !crate::mutant!("front-page-dropped-dirty");
-        page.fate = if destaged { Fate::Destage } else { Fate::Drop };
+    /// Takes second chances away where they are not allowed, or where the policy allows fewer. The pages of
+    /// least worth lose theirs, and among equals those nearest to the front. Pages that are held keep theirs.
+    fn limit_second_chances(&self, contents: &Contents<'_>, pages: &mut [DequeuePage], allowed: bool) {
+        let group_pages = pages.len() as u32;
+        let most = ask!(&contents.policy, P, _memory => P::chances_max(group_pages));
+        let most = if allowed { most as usize } else { 0 };
+        let has_chance = |page: &&DequeuePage| page.fate == Fate::SecondChance;
+        let chances = pages.iter().filter(has_chance).count();
+        if chances <= most {
+            return;
+        }
+        let mut by_worth: ArrayVec<(u32, usize), GROUP_PAGES_MAX> = ArrayVec::new();
+        ask!(&contents.policy, P, memory => {
+            let is_held = |page: &DequeuePage| {
+                let (Some(id), Generation::Exact(position)) = (page.page, page.generation) else { return false };
+                self.is_held(id, position.0)
+            };
+            let may_leave = |page: &DequeuePage| has_chance(&page) && !is_held(page);
+            let candidates = pages.iter().enumerate().filter(|(_, page)| may_leave(page));
+            by_worth.extend(candidates.map(|(at, page)| (P::worth(&contents.pages, memory, page.slot.0), at)));
+        });
+        by_worth.sort_unstable();
+        for (_, at) in by_worth.iter().take(chances - most) {
+            let page = &mut pages[*at];
+            let destaged = page.dirty && !crate::mutant!("front-page-dropped-dirty");
+            page.fate = if destaged { Fate::Destage } else { Fate::Drop };
+        }
     }
 }

@@ -36,11 +36,14 @@ mod bypass;
 mod clean;
 mod dequeue;
 mod forget;
+mod hold;
 mod write;
 
 pub use clean::CLEANINGS_MAX;
 pub(crate) use dequeue::{groups_ahead, spare_groups};
 pub(crate) use forget::FORGOTTEN_MAX;
+pub use hold::HOLDS_MAX;
+use hold::Hold;
 
 use crate::contents::Contents;
 use crate::job::Forgotten;
@@ -177,6 +180,9 @@ pub(crate) struct RingHead {
     /// Positions of the pages that are being copied to disk out of turn: the first `cleaning` of these.
     pub cleanings: [u64; CLEANINGS_MAX],
     pub cleaning: u64,
+    /// What is held: the first `holds` of these.
+    pub held: [Hold; HOLDS_MAX],
+    pub holds: u64,
 }
 
 impl RingHead {
@@ -238,6 +244,12 @@ impl<'r> Ring<'r> {
         self.group_pages as u64
     }
 
+    /// Whether pages of a dequeue may need positions: by the policy, or since they are, or were, held.
+    #[inline]
+    fn may_restage(&self) -> bool {
+        self.second_chances || self.head.holds > 0 || self.head.staying > 0 || self.head.waiting > 0
+    }
+
     /// The slot of a position in the ring's window: position mod slots.
     #[inline]
     pub(crate) fn slot_of(&self, position: u64) -> u32 {
@@ -288,10 +300,10 @@ impl<'r> Ring<'r> {
         u64::from(self.head.staying) + u64::from(waits)
     }
 
-    /// Groups that a page from DRAM leaves while second chances wait. If it may join the open group, it would
-    /// use up the room in groups that others have left open, and only few dequeues be under way at once. So
-    /// it leaves some then, too, unless nothing else may ever fill the open one: the oldest dequeue waits for
-    /// staged pages, which may be in it.
+    /// Groups that a page from DRAM leaves free while second chances wait: the groups held back for them, and
+    /// those without which few dequeues could be under way at once. The second part does not hold for a page
+    /// that joins the open group while the oldest dequeue has ended: that dequeue waits for staged pages,
+    /// which may be in the open group.
     #[cold]
     fn left_while_some_wait(&self, joins: bool) -> u64 {
         let fills_up = self.oldest().state() == Some(DequeueState::Done);
@@ -308,7 +320,7 @@ impl<'r> Ring<'r> {
     #[inline]
     pub(crate) fn takes_one(&self, staging: &Staging<'_>) -> bool {
         let staying = u64::from(self.head.staying);
-        let left = match (self.second_chances, staging.group_is_open()) {
+        let left = match (self.may_restage(), staging.group_is_open()) {
             (false, true) => 0,
             (false, false) => 1,
             (true, joins) if self.head.waiting > 0 => self.left_while_some_wait(joins),

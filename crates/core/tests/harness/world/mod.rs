@@ -147,6 +147,11 @@ pub struct World {
     pub summaries: Vec<SummaryCell>,
     /// Everything below this position is to be flushed.
     flush_promised: u64,
+    /// Whether pages are held; those that are.
+    pub holds: bool,
+    held: Vec<holds::Held>,
+    /// Steps at which a page was held that had entered a round of the ring before.
+    pub stayed: u64,
     pub flushes: u64,
     pub flushes_full: u64,
 }
@@ -160,6 +165,7 @@ macro_rules! partition {
 mod clients;
 pub mod flushes;
 pub mod forgets;
+mod holds;
 mod jobs;
 mod restart;
 pub mod walks;
@@ -211,6 +217,9 @@ impl World {
             walking: walks::Walking::default(),
             summaries: vec![SummaryCell::default(); config.slots.div_ceil(config.group_pages) as usize],
             flush_promised: 0,
+            holds: false,
+            held: Vec::new(),
+            stayed: 0,
             flushes: 0,
             flushes_full: 0,
         }
@@ -247,6 +256,9 @@ impl World {
                 at if at < forgets => return self.forget_step(choices),
                 _ => {}
             }
+        }
+        if self.holds && choices.once_in(8) {
+            return self.hold_step(choices);
         }
         if self.config.policy.facts().weighs_costs && choices.once_in(100) {
             return self.change_worth(choices);
@@ -319,6 +331,7 @@ impl World {
             self.assert_served(page, found);
         }
         self.verify_dead();
+        self.verify_held();
         self.verify_flushed();
         self.model.verify(&occupancy, window, published);
         crash::assert_nothing_is_lost(self, self.steps);

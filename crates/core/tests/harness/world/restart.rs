@@ -40,6 +40,7 @@ impl World {
             *disk = content.version.min(*disk);
         }
         self.dead.crash();
+        self.holds_end();
         self.walking.begin_anew();
         self.flush_promised = 0;
         self.summaries = recovered.summaries.clone();

@@ -27,7 +27,7 @@ pub(crate) fn objects_config(options: &TierOptions, cache: Uuid) -> Option<Objec
 }
 
 /// Words of the partition, and of the table of objects.
-pub(super) fn words_of(options: &TierOptions) -> (usize, usize) {
+pub(crate) fn words_of(options: &TierOptions) -> (usize, usize) {
     let table = objects_config(options, Uuid::NIL)
         .map_or(0, |objects| entresol_objects::region_bytes(&objects).div_ceil(size_of::<u64>()));
     (region_bytes(&options.config()).div_ceil(size_of::<u64>()), table)
@@ -70,7 +70,7 @@ fn split(words: &mut [u64], partition: usize) -> (&mut [u8], &mut [u8]) {
 }
 
 /// A region in a segment.
-pub(super) struct MappedRegion {
+pub(crate) struct MappedRegion {
     pub area: Guarded,
     pub me: Holder,
     /// Words of the partition.
@@ -78,19 +78,19 @@ pub(super) struct MappedRegion {
 }
 
 /// A region with its latch.
-pub(super) enum RegionMemory {
+pub(crate) enum RegionMemory {
     Private(TinyMutex<Region>),
     Mapped(MappedRegion),
 }
 
 impl RegionMemory {
-    pub(super) fn private(region: Region) -> Self {
+    pub(crate) fn private(region: Region) -> Self {
         RegionMemory::Private(TinyMutex::new(Rank::CachePartition, region))
     }
 
     /// Runs `step` on the bytes of the partition and of the table of objects, with the latch.
     #[inline]
-    pub(super) fn with<R>(&self, step: impl FnOnce(&mut [u8], &mut [u8]) -> R) -> Result<R, Gone> {
+    pub(crate) fn with<R>(&self, step: impl FnOnce(&mut [u8], &mut [u8]) -> R) -> Result<R, Gone> {
         match self {
             RegionMemory::Private(region) => {
                 let mut region = region.lock();
@@ -109,7 +109,7 @@ impl RegionMemory {
     }
 
     /// As [`RegionMemory::with`], of the partition alone. Never waits. `None`: the latch is held or gone.
-    pub(super) fn try_with<R>(&self, step: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+    pub(crate) fn try_with<R>(&self, step: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         match self {
             RegionMemory::Private(region) => Some(step(region.try_lock()?.split().0)),
             RegionMemory::Mapped(region) => {

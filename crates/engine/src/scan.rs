@@ -1,7 +1,6 @@
 //! Reads what lies on flash after the newest complete segment: the summaries of groups, and where these do
 //! not suffice, their pages.
 
-use super::from_header;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::{OpenReport, TierError, points, unreadable};
@@ -14,7 +13,7 @@ use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, BlockFault, Layout};
 
 /// Summaries read at once.
-pub(super) const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 /// Reads from flash and counts.
 pub(crate) struct Reader<'a> {
@@ -52,13 +51,15 @@ pub(crate) struct ScannedGroup {
 }
 
 /// A group's summary as it lies on flash.
-pub(super) struct Raw {
+pub(crate) struct Raw {
     pub group: ScannedGroup,
     pub head: summary::Head,
+    /// The other copy is damaged: it may have been the newer one.
+    pub is_lone: bool,
 }
 
 /// What lies where a group's summary belongs.
-pub(super) enum Block {
+pub(crate) enum Block {
     /// It.
     Summary(Raw),
     /// Something whole: nothing, or what was written there in another round. The group's own is not there, or
@@ -83,6 +84,7 @@ impl Block {
             | (other @ (Block::Damaged | Block::Other), Block::Summary(mut raw)) => {
                 if matches!(other, Block::Damaged) {
                     points::SUMMARY_COPY_USED.reach();
+                    raw.is_lone = true;
                 }
                 raw.group.repair = true;
                 Block::Summary(raw)
@@ -92,7 +94,7 @@ impl Block {
         }
     }
 
-    pub(super) fn summary(&self) -> Option<&Raw> {
+    pub(crate) fn summary(&self) -> Option<&Raw> {
         match self {
             Block::Summary(raw) => Some(raw),
             Block::Other | Block::Damaged => None,
@@ -143,7 +145,7 @@ impl<'a> Reader<'a> {
 
     /// Reads the summaries of `count` groups from `first` on, at most [`BATCH`]. The copy before the pages is
     /// read only where the one after them does not say all.
-    pub(super) fn summaries(&mut self, first: u64, count: usize) -> Result<Vec<Block>, TierError> {
+    pub(crate) fn summaries(&mut self, first: u64, count: usize) -> Result<Vec<Block>, TierError> {
         let group_pages = self.superblock.group_pages;
         let is_whole = |block: &Block| block.summary().is_some_and(|raw| raw.head.written == group_pages);
         self.summaries_unless(is_whole, first, count)
@@ -151,7 +153,7 @@ impl<'a> Reader<'a> {
 
     /// As [`Reader::summaries`], and reads both copies: one that does not say what the other one does is to
     /// be written again.
-    pub(super) fn both_summaries(&mut self, first: u64, count: usize) -> Result<Vec<Block>, TierError> {
+    pub(crate) fn both_summaries(&mut self, first: u64, count: usize) -> Result<Vec<Block>, TierError> {
         self.summaries_unless(|_| false, first, count)
     }
 
@@ -275,7 +277,7 @@ impl<'a> Reader<'a> {
             nothing: false,
             told_by: copy,
         };
-        Some(Raw { group, head })
+        Some(Raw { group, head, is_lone: false })
     }
 
     /// Reads the pages of a group.
@@ -308,8 +310,8 @@ impl<'a> Reader<'a> {
 
     /// Takes out the entries of `raw` that were not written: whole parts, or page by page. Returns how many
     /// parts or pages these were. What was flushed before is not doubted.
-    pub(super) fn verify(&mut self, raw: &mut Raw, by_group: bool) -> Result<u64, TierError> {
-        let Raw { group, head } = raw;
+    pub(crate) fn verify(&mut self, raw: &mut Raw, by_group: bool) -> Result<u64, TierError> {
+        let Raw { group, head, .. } = raw;
         self.read_pages(group.number)?;
         let first = self.position(group.number).0;
         let is_whole = |at: usize, entry: &Entry| {
@@ -344,7 +346,7 @@ impl<'a> Reader<'a> {
 
     /// A group without a summary: what the headers of its pages tell. Returns the places of pages that are
     /// damaged, too, or are there instead of what was written there.
-    pub(super) fn read_headers(&mut self, number: u64) -> Result<(ScannedGroup, Vec<usize>), TierError> {
+    pub(crate) fn read_headers(&mut self, number: u64) -> Result<(ScannedGroup, Vec<usize>), TierError> {
         self.read_pages(number)?;
         let first = self.position(number).0;
         let mut damaged = Vec::new();
@@ -387,7 +389,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A group that is durable, with what lies where its summary belongs.
-    pub(super) fn durable_group(&mut self, number: u64, block: Block) -> Result<ScannedGroup, TierError> {
+    pub(crate) fn durable_group(&mut self, number: u64, block: Block) -> Result<ScannedGroup, TierError> {
         let group_pages = self.superblock.group_pages;
         match block {
             Block::Summary(raw) if raw.head.written == group_pages => Ok(raw.group),
@@ -408,7 +410,8 @@ impl<'a> Reader<'a> {
     ///
     /// So a group of the last life whose write is lost is never rebuilt if the life before may have written
     /// there, which had at most so many groups under way as staging can hold. A summary that power has torn
-    /// is erased by the next open ([`super::Restored::repair`]): a damaged one is of the group's own write.
+    /// is erased by the next open ([`crate::recover::Restored::repair`]): a damaged one is of the group's own
+    /// write.
     fn rebuild(&mut self, number: u64, lost: bool) -> Result<ScannedGroup, TierError> {
         if !self.superblock.page_format.names_itself() {
             points::SUMMARIES_LOST.reach();
@@ -449,4 +452,10 @@ impl<'a> Reader<'a> {
         ));
         Ok(group)
     }
+}
+
+/// A page whose own header tells of it: nothing says whether disk has it.
+pub(crate) fn from_header(page: &[u8], id: PageId) -> Entry {
+    let head = page::header(page);
+    Entry { page: id, lsn: page::lsn(page), checksum: head.checksum.get(), dirty: true }
 }
