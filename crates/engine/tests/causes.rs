@@ -82,7 +82,7 @@ fn no_page_of_a_long_range_outlives_it() {
     support::mutants::bring_to_life();
     const LIVING: u64 = 3_600;
     const ALL: u64 = LIVING + 2_700;
-    for seed in 0..12 {
+    for seed in 0..80 {
         run(seed, 1, || {
             let options = small(PolicyKind::FaceGsc, 4_800);
             let (tier, _) = cache(&options, ALL, None);
@@ -91,7 +91,7 @@ fn no_page_of_a_long_range_outlives_it() {
                 read(&tier, PageId(page));
             }
             let readers = Readers::of(&tier, 8, 0..LIVING);
-            (0..10 * seed).for_each(|page| read(&tier, PageId(page)));
+            (0..5 * seed).for_each(|page| read(&tier, PageId(page)));
             let range = (PageId(LIVING), PageId(u64::MAX));
             let forgotten = tier.forget(range.0, range.1).unwrap();
             let left = tier.cached_among(range.0, range.1).unwrap();
@@ -179,7 +179,7 @@ fn those_who_wait_for_room_do_not_hold_up_those_who_make_it() {
     #[cfg(feature = "mutants")]
     support::mutants::bring_to_life();
     const TASKS: u64 = 200;
-    for seed in 0..6 {
+    for seed in 0..24 {
         run(seed, 20, || {
             let (tier, _) = cache(&small(PolicyKind::FaceGsc, 1_000), 4 * TASKS, Some("nvme"));
             let tasks = (0..TASKS).map(|task| {
