@@ -71,4 +71,5 @@ entresol_runtime::coverage_points! {
     DIRECTORY_LOST = "slot directory: the device has lost an invalidation";
     WANTED_COPIED = "destage: pages that their owner wants on disk are copied there";
     WANTED_BUSY = "destage: a wanted page is being dequeued, and is waited for";
+    DETACH_COPIED = "detach: a dirty page is copied to disk";
 }

@@ -191,7 +191,7 @@ impl Back {
     }
 
     /// The pages of which flash has a newer version than the disk, and those of which memory has one.
-    pub(super) fn what_disk_lacks(&self) -> Result<(PageRanges, PageRanges), TierError> {
+    fn what_disk_lacks(&self) -> Result<(PageRanges, PageRanges), TierError> {
         let mut slots: Vec<PageId> = self.collect(|partition, found| {
             let lacking = partition.dirty_slots().filter(|(slot, _)| !partition.is_destaged(*slot));
             lacking.for_each(|(_, page)| found(page));

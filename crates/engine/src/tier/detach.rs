@@ -6,11 +6,13 @@ use super::back::Back;
 use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::{begin_epoch, expect_label, foreign, is_older_state};
-use crate::disk::{LabelState, Labels, PageRanges, read_label, read_missing, write_label};
+use crate::disk::{LabelState, Labels, read_label, read_missing, write_label};
 use crate::error::{disk_error, flash_error};
 use crate::superblock::{read_newest, write_all_copies};
-use crate::{TierError, TierOptions, events, examine};
-use entresol_core::{PageId, Partition};
+use crate::to_disk::{Destages, READS_MAX, named, read_what_is_there};
+use crate::{TierError, TierOptions, events, examine, points};
+use arrayvec::ArrayVec;
+use entresol_core::{Generation, Lookup, PageId, Partition, SlotId};
 use entresol_device::Device;
 use entresol_format::label::Label;
 use entresol_format::missing::PageRange;
@@ -244,17 +246,20 @@ impl FlashTier {
     }
 
     fn detach_with(&self, accepts_loss: bool) -> Result<(), TierError> {
-        let prepared = self.back.prepare_to_detach(accepts_loss);
-        if let Err(losing @ TierError::Losing(_)) = prepared {
-            return Err(losing);
+        let mut prepared = self.back.prepare_to_detach();
+        if prepared.is_ok() {
+            match self.back.prepare_to_lose(accepts_loss) {
+                Err(losing @ TierError::Losing(_)) => return Err(losing),
+                done => prepared = done.and_then(|()| self.back.front.check_running()),
+            }
         }
         self.end();
         // A task may have failed meanwhile.
         let result = match (prepared, self.back.front.state.failure()) {
             (Err(error), _) | (Ok(_), Some(error)) => Err(error),
-            (Ok(None), None) => self.back.release_degraded(),
-            (Ok(_), None) if self.back.front.state.notice().is_some() => Ok(()),
-            (Ok(Some(lost)), None) => self.back.release_disk(&lost),
+            (Ok(false), None) => self.back.release_degraded(),
+            (Ok(true), None) if self.back.front.state.notice().is_some() => Ok(()),
+            (Ok(true), None) => self.back.release_disk(accepts_loss),
         };
         events::ended(self.back.superblocks.cache, "detached", &result);
         result
@@ -262,19 +267,20 @@ impl FlashTier {
 }
 
 impl Back {
-    /// Brings everything to disk that can be read, and returns what is lost. `None` if the disk alone serves.
-    fn prepare_to_detach(&self, accepts_loss: bool) -> Result<Option<PageRanges>, TierError> {
+    /// Brings everything that is in staging to flash. False if the disk alone serves.
+    pub(crate) fn prepare_to_detach(&self) -> Result<bool, TierError> {
         self.checkpoint()?;
-        let lost = self.prepare_to_lose(accepts_loss)?;
-        Ok(self.front.check_running()?.then_some(lost))
+        self.front.check_running()
     }
 
-    /// Releases the disk, which has everything but what is `lost`. The tasks have ended.
-    fn release_disk(&self, lost: &PageRanges) -> Result<(), TierError> {
+    /// Releases the disk. The tasks have ended: no dequeue brings an overtaken version to disk after the
+    /// newest, and no page moves. Nearly all is on disk. Dequeues that ran meanwhile may have pulled pages from
+    /// DRAM: these are in staging and in slots.
+    pub(crate) fn release_disk(&self, accepts_loss: bool) -> Result<(), TierError> {
         if self.is_log() {
             self.drop_dead()?;
-            self.expect_all_on_disk(lost)?;
-            self.leave_no_older(lost)?;
+            self.destage_staged()?;
+            self.destage_slots(accepts_loss)?;
         }
         self.disk.sync()?;
         if self.is_log() {
@@ -315,26 +321,69 @@ impl Back {
         Ok(found)
     }
 
-    /// Nothing is newer than the disk, but for what is lost.
-    fn expect_all_on_disk(&self, lost: &PageRanges) -> Result<(), TierError> {
-        let (durable, in_memory) = self.what_disk_lacks()?;
-        let lacking = [durable, in_memory];
-        let left = lacking.iter().flat_map(|pages| pages.from(PageId(0))).find(|page| !lost.contains(*page));
-        left.map_or(Ok(()), |page| {
-            Err(TierError::Refused(format!(
-                "page {page} was changed while its cache was detached; stop whatever uses the disk first, and detach again"
-            )))
-        })
+    /// Copies the dirty pages in staging to disk.
+    fn destage_staged(&self) -> Result<(), TierError> {
+        let staged: Vec<PageId> =
+            self.collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
+        let mut buffer = AlignedBuffer::new(self.front.page_bytes());
+        for page in staged {
+            let Lookup::Staged { frame, position, dirty: true } =
+                self.front.with(|partition| partition.peek(page))?
+            else {
+                continue;
+            };
+            if !self.front.staging.copy_out(frame, page, position, &mut buffer)? {
+                return Err(TierError::Refused(format!(
+                    "page {page} is being evicted while its cache is detached; stop the database first"
+                )));
+            }
+            points::DETACH_COPIED.reach();
+            self.destage(&mut Destages::from_iter([(page, &buffer[..])]))?;
+        }
+        Ok(())
     }
 
     /// These pages are lost. Of a page that names itself no older version is left on disk, which a log above
     /// would take for the newest one: it is damaged there, too.
-    fn leave_no_older(&self, lost: &PageRanges) -> Result<(), TierError> {
-        if self.front.options.page_format != PageFormat::Native || lost.pages() == 0 {
+    fn leave_no_older(&self, lost: &[PageId]) -> Result<(), TierError> {
+        if self.front.options.page_format != PageFormat::Native || lost.is_empty() {
             return Ok(());
         }
         let mut damaged = AlignedBuffer::new(self.front.page_bytes());
         damaged.fill(0xee);
-        lost.from(PageId(0)).try_for_each(|page| self.disk.write(page, &damaged))
+        lost.iter().try_for_each(|page| self.disk.write(*page, &damaged))
+    }
+
+    /// Copies the dirty pages on flash to disk, but for those with a newer version in staging.
+    fn destage_slots(&self, accepts_loss: bool) -> Result<(), TierError> {
+        let mut dirty: Vec<(PageId, SlotId, Generation)> = self.collect(|partition, found| {
+            let slots = partition.dirty_slots().map(|(_, page)| page);
+            let newest = |page| match partition.peek(page) {
+                Lookup::Flash { slot, generation, dirty: true } => Some((page, slot, generation)),
+                _ => None,
+            };
+            slots.filter_map(newest).for_each(found);
+        })?;
+        dirty.sort_unstable_by_key(|(page, ..)| *page);
+        dirty.dedup_by_key(|(page, ..)| *page);
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
+        for pages in dirty.chunks(READS_MAX) {
+            let wanted: ArrayVec<(PageId, SlotId), READS_MAX> =
+                pages.iter().map(|(page, slot, _)| (*page, *slot)).collect();
+            let proofs: ArrayVec<u32, READS_MAX> =
+                self.front.proofs(pages.iter().map(|(_, slot, _)| *slot))?;
+            let prove = |at: usize, data: &[u8]| {
+                self.front.prove(data, pages[at].0, pages[at].1, pages[at].2, proofs[at])
+            };
+            points::DETACH_COPIED.reach();
+            let (mut read, faults) =
+                read_what_is_there(&*self.flash, self.flash_format(), &wanted, &mut buffer, prove)?;
+            if let Some(fault) = faults.first().filter(|_| !accepts_loss) {
+                return Err(fault.clone());
+            }
+            self.destage(&mut read)?;
+            self.leave_no_older(&named(&faults))?;
+        }
+        Ok(())
     }
 }

@@ -72,17 +72,16 @@ impl Back {
     ///
     /// # Errors
     /// [`TierError::Losing`], unless the owner `accepts` it.
-    pub(super) fn prepare_to_lose(&self, accepts: bool) -> Result<PageRanges, TierError> {
+    pub(super) fn prepare_to_lose(&self, accepts: bool) -> Result<(), TierError> {
         let lost = self.copy_to_disk_what_is_there()?;
         if lost.is_empty() {
-            return Ok(PageRanges::default());
+            return Ok(());
         }
         if !accepts && !mutant!("loss-accepted-unasked") {
             return Err(TierError::Losing(lost));
         }
-        let given_up = PageRanges::of_list(&lost);
         events::given_up(&TierError::Losing(lost));
-        Ok(given_up)
+        Ok(())
     }
 }
 
