@@ -274,8 +274,8 @@ impl Back {
     }
 
     /// Releases the disk. The tasks have ended: no dequeue brings an overtaken version to disk after the
-    /// newest, and no page moves. Nearly all is on disk. Dequeues that ran meanwhile may have pulled pages from
-    /// DRAM: these are in staging and in slots.
+    /// newest, and no page moves. Nearly all is on disk. Dequeues that ran meanwhile may have pulled pages
+    /// from DRAM: these are in staging and in slots.
     pub(crate) fn release_disk(&self, accepts_loss: bool) -> Result<(), TierError> {
         if self.is_log() {
             self.drop_dead()?;
