@@ -2,7 +2,7 @@
 
 use entresol_core::PageId;
 
-/// Whoever can still read such a page, from memory or from what is left of the flash.
+/// Reads such pages, from memory or from what is left of the flash.
 pub(crate) trait Rescue: Send + Sync {
     /// Reads `page` into `buffer`, proved.
     ///

@@ -46,7 +46,8 @@ impl LogModel {
         while fates.iter().filter(|f| **f == Fate::SecondChance).count() as u64 > most {
             let version = |at: usize| &self.versions[&(first + at as u64)];
             let staying = (0..fates.len()).filter(|at| fates[*at] == Fate::SecondChance);
-            let staying = staying.filter(|at| !self.is_held(version(*at).page, first + *at as u64));
+            let staying = staying
+                .filter(|at| room < self.group() || !self.is_held(version(*at).page, first + *at as u64));
             let is_ours = self.config.policy == PolicyKind::Reuse;
             let worth = |at: usize| self.evidence.weight(version(at).note, version(at).dirty);
             let least = staying.min_by_key(|at| (if is_ours { worth(*at) } else { 0 }, *at));

@@ -110,7 +110,7 @@ impl Life<'_> {
         let page_bytes = self.cache.page_bytes();
         let [flash, disk, label_file] = [&self.flash, &self.disk, &self.label_file]
             .map(|device| Watched { observer: observer.clone(), ..at_pace(device, LATENCY_MAX) });
-        // Others go on beside a write of the disk that takes very long.
+        // Some writes of the disk take very long. Other requests do not wait for them.
         let held_max = match self.cache.mode {
             Mode::WriteThrough => LATENCY_MAX * HELD_FACTOR,
             _ => Duration::ZERO,

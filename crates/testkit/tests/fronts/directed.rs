@@ -98,7 +98,7 @@ fn child(directory: &TempDir, role: u64, hook: Option<String>) -> Child {
     child.spawn().unwrap()
 }
 
-/// Whoever forgets pages that are dead in any case can die at each step: the back goes on with it.
+/// A front may die at each step of forgetting dead pages. The back does the rest.
 #[cfg(feature = "hooks")]
 #[test]
 fn the_back_forgets_on_for_a_front_that_is_killed() {

@@ -61,7 +61,7 @@ impl Ring<'_> {
         for position in self.head.scan..self.head.scan + group {
             pages.push(self.decide(contents, position, dequeue, keeps_held));
         }
-        self.limit_second_chances(contents, pages, second_chances);
+        self.limit_second_chances(contents, pages, second_chances, keeps_held);
         for (page, position) in pages.iter().zip(self.head.scan..) {
             contents.decisions.note(position << 2 | page.fate as u64);
         }
@@ -297,7 +297,13 @@ impl Ring<'_> {
 
     /// Takes second chances away where they are not allowed, or where the policy allows fewer. The pages of
     /// least worth lose theirs, and among equals those nearest to the front. Pages that are held keep theirs.
-    fn limit_second_chances(&self, contents: &Contents<'_>, pages: &mut [DequeuePage], allowed: bool) {
+    fn limit_second_chances(
+        &self,
+        contents: &Contents<'_>,
+        pages: &mut [DequeuePage],
+        allowed: bool,
+        keeps_held: bool,
+    ) {
         let group_pages = pages.len() as u32;
         let most = ask!(&contents.policy, P, _memory => P::chances_max(group_pages));
         let most = if allowed { most as usize } else { 0 };
@@ -310,7 +316,7 @@ impl Ring<'_> {
         ask!(&contents.policy, P, memory => {
             let is_held = |page: &DequeuePage| {
                 let (Some(id), Generation::Exact(position)) = (page.page, page.generation) else { return false };
-                self.is_held(id, position.0)
+                keeps_held && self.is_held(id, position.0)
             };
             let may_leave = |page: &DequeuePage| has_chance(&page) && !is_held(page);
             let candidates = pages.iter().enumerate().filter(|(_, page)| may_leave(page));

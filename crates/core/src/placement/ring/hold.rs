@@ -3,7 +3,7 @@
 //! A dequeue gives such a page a second chance, whatever the policy says, so the front does not wait for the
 //! disk, and the flash has the page whole until the disk has it. While pages are held, groups are held back
 //! for them as for second chances. In a ring without a free group a held page leaves all the same: nothing
-//! waits for the end of a hold, since whoever holds a page may wait for room itself.
+//! waits for the end of a hold, since the holder may itself wait for room.
 
 use super::Ring;
 use crate::PageId;
