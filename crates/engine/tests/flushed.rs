@@ -7,7 +7,9 @@ use entresol_core::{PageId, PolicyKind};
 use entresol_device::MemoryDevice;
 use entresol_engine::{FlashTier, Flushed, Mode, Reading, TierError, TierOptions};
 use entresol_format::PageFormat;
+use entresol_runtime::sleep;
 use std::sync::Arc;
+use std::time::Duration;
 use support::{PAGE, bytes_of, device_of, memory, refusal, simulate};
 
 const PAGES: u64 = 60;
@@ -109,9 +111,43 @@ fn damage_of_the_newest_flush_is_no_torn_write_if_power_has_not_failed() {
     assert!(refused >= 3 && lost >= 2, "{refused} refused, {lost} lost");
 }
 
+/// The last flush ends an open group, or a full one. More than a second later power fails, and a block that this flush
+/// has written is damaged.
+#[test]
+fn damage_of_a_flush_is_no_torn_write_a_second_later() {
+    #[cfg(feature = "mutants")]
+    support::mutants::bring_to_life();
+    for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
+        for others in 0..8 {
+            simulate(1, || {
+                let options = options(policy, Mode::WriteBack);
+                let (flash, disk) = memory(&options, PAGES);
+                let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+                for page in 0..30 + others {
+                    tier.write_pages(PageId(page), &bytes(page, 1)).unwrap();
+                }
+                tier.flush().unwrap();
+                tier.write_pages(PageId(NEWEST), &bytes(NEWEST, 2)).unwrap();
+                tier.flush().unwrap();
+                sleep(Duration::from_millis(1100));
+                let (flash, disk) = (bytes_of(&*flash), bytes_of(&*disk));
+                drop(tier);
+                let newest = bytes(NEWEST, 2);
+                let at = flash.chunks_exact(PAGE).position(|block| block == newest).unwrap();
+                let mut image = flash.clone();
+                image[at * PAGE + 40] ^= 1;
+                let (tier, _) = FlashTier::open(device_of(&image), device_of(&disk), options).unwrap();
+                let found = version(&tier, NEWEST);
+                assert_eq!(found, None, "{policy:?}, {others} pages more");
+            });
+        }
+    }
+}
+
 #[cfg(feature = "mutants")]
 #[test]
 fn each_mutant_is_noticed() {
     let test = "damage_of_the_newest_flush_is_no_torn_write_if_power_has_not_failed";
-    support::mutants::hunt(&[("flushed-position-not-used", test)]);
+    let later = "damage_of_a_flush_is_no_torn_write_a_second_later";
+    support::mutants::hunt(&[("flushed-position-not-used", test), ("full-group-not-confirmed", later)]);
 }

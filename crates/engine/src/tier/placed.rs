@@ -32,6 +32,8 @@ pub(crate) struct LogParts {
     records: TinyMutex<Vec<(u64, Forgotten)>>,
     /// A group whose summary had no room for all records.
     pub full_summary: AtomicU64,
+    /// A durable summary says that groups below this position were durable.
+    pub told_durable: AtomicU64,
 }
 
 impl LogParts {
@@ -85,6 +87,7 @@ impl Default for LogParts {
             flushes: Signal::default(),
             records: TinyMutex::new(Rank::ForgottenRecords, Vec::new()),
             full_summary: AtomicU64::new(u64::MAX),
+            told_durable: AtomicU64::new(0),
         }
     }
 }

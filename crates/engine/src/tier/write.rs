@@ -18,6 +18,7 @@ use entresol_device::Io;
 use entresol_format::{BLOCK_BYTES, PageFormat, page, summary};
 use entresol_runtime::{may_preempt, now};
 use entresol_shm::Gone;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// A write job's part of its group.
 #[derive(Clone, Copy)]
@@ -77,6 +78,8 @@ struct Composed {
     named: u128,
     /// The front that it records.
     front: Position,
+    /// It says that groups below were durable.
+    durable: Position,
     /// Number after the last record of forgotten pages that is durable with it.
     records: u64,
     /// The place it is written to, if not to both.
@@ -109,7 +112,7 @@ impl Back {
             };
             // There may be more: another writer looks.
             self.front.writes.notify_one();
-            let WriteJob { ticket, one_io, completes_group } = job;
+            let WriteJob { ticket, one_io, .. } = job;
             if mutant!("valid-before-written") {
                 let _ = self.front.with(|partition| partition.written(ticket, &pages));
             }
@@ -139,7 +142,7 @@ impl Back {
                     log.segments.notify_one();
                 }
                 self.tell_durable(log, &part, &pages, named);
-                if part.needs_summary && !completes_group {
+                if part.needs_summary {
                     log.flushes.notify_one();
                 }
             }
@@ -280,6 +283,9 @@ impl Back {
             self.flash.sync_writes()?;
         }
         self.superblocks.front_is_recorded(composed.front);
+        if let Some(log) = self.log() {
+            log.told_durable.fetch_max(composed.durable.0, SeqCst);
+        }
         let front = self.superblocks.recorded_front();
         Ok(self.front.records_are_durable(composed.records, front)?)
     }
@@ -328,7 +334,7 @@ impl Back {
         let mut group = self.front.staging.group_mut(part.frame);
         let copy = group.compose(&Composition { head, first: part.first, present, stale: &stale });
         drop(group);
-        Ok(Composed { named: present, front, records, copy })
+        Ok(Composed { named: present, front, durable, records, copy })
     }
 
     /// Some pages of a group, and a summary if they complete the group or flush what there is of it.

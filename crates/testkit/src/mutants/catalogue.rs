@@ -246,6 +246,7 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "durable-told-though-forgotten",
     "flush-leaves-forgotten-pages",
     "flushed-position-not-used",
+    "full-group-not-confirmed",
     "full-records-left",
     "label-not-renewed",
     "left-is-not-told",

@@ -5,6 +5,7 @@ use super::closed;
 use super::devices::written_by_others;
 use super::life::{self, Life};
 use super::moments::Moments;
+use super::opened::Opened;
 use super::options::{flash_bytes_of, options};
 use super::oracle::{Oracle, Shared};
 use super::{
@@ -20,8 +21,10 @@ use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::Outcome;
+use entresol_runtime::sleep;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A cache between two lives.
 struct Between {
@@ -71,12 +74,17 @@ enum Failing {
 }
 
 const BLOCK_BYTES: u64 = 4096;
+/// By then a summary says that what was flushed last is durable. Until then a power failure makes damage of it
+/// look like a torn write (docs/FORMAT.md, "Group summary").
+const FLUSH_IS_TOLD: Duration = Duration::from_secs(2);
 
-/// Changes bits of what lies on flash in groups, which is durable.
-fn rot_if(failing: Option<Failing>, flash: &FaultyDevice, seed: u64) {
+/// Changes bits of pages on flash, which are durable and told of.
+fn rot_if(failing: Option<Failing>, opened: &Opened, flash: &FaultyDevice, seed: u64) -> Result<(), String> {
     if failing != Some(Failing::Rots) {
-        return;
+        return Ok(());
     }
+    opened.flush().map_err(failed)?;
+    sleep(FLUSH_IS_TOLD);
     let mut rng = Rng::new(seed);
     let blocks = flash.geometry().capacity_bytes / BLOCK_BYTES;
     for _ in 0..=rng.below(12) {
@@ -87,6 +95,7 @@ fn rot_if(failing: Option<Failing>, flash: &FaultyDevice, seed: u64) {
             flash.flip_bit((block * BLOCK_BYTES + rng.below(BLOCK_BYTES)) * 8 + rng.below(8));
         }
     }
+    Ok(())
 }
 
 impl Between {
@@ -233,7 +242,7 @@ impl Between {
                 opened => opened?,
             };
             moments.is_born();
-            rot_if(failing, &this.flash, !sim_seed);
+            rot_if(failing, &opened, &this.flash, !sim_seed)?;
             *restarts += 1;
             if is_promised {
                 oracles.iter().for_each(|oracle| oracle.lock().is_served_after_kill());
