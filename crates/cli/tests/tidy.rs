@@ -47,6 +47,7 @@ const STEPS: &[&str] = &[
     "disk-before-flash",
     "disk-not-synced-by-open",
     "durable-position-runs-ahead",
+    "durable-told-before-written",
     "epoch-not-begun",
     "epoch-not-bumped",
     "failed-write-through-keeps-copy",

@@ -111,8 +111,8 @@ fn damage_of_the_newest_flush_is_no_torn_write_if_power_has_not_failed() {
     assert!(refused >= 3 && lost >= 2, "{refused} refused, {lost} lost");
 }
 
-/// The last flush ends an open group, or a full one. More than a second later power fails, and a block that this flush
-/// has written is damaged.
+/// The last flush ends an open group, or a full one. More than a second later power fails, and a block that
+/// this flush has written is damaged.
 #[test]
 fn damage_of_a_flush_is_no_torn_write_a_second_later() {
     #[cfg(feature = "mutants")]

@@ -22,7 +22,7 @@
 //! *nonce*, drawn at random for each epoch, distinguishes them: flash and disk of one epoch have the same
 //! nonce, and a flash that is one ahead names the nonce that its disk still has.
 //!
-//! Within an epoch the label of a disk whose owner has a log is *renewed* ([`crate::tier`]'s `renewal`): the
+//! Within an epoch the label of a disk whose owner has a log is *renewed* ([`crate::tier`]'s `renewals`): the
 //! label first, then a superblock, each durable before the next. So a label has the number of its flash, or
 //! the next one.
 

@@ -99,11 +99,6 @@ impl DiskPages {
         }
     }
 
-    /// The objects are called by `names` from now on.
-    pub(crate) fn set_names(&mut self, names: Arc<dyn Names>) {
-        self.names = names;
-    }
-
     /// The label.
     pub(crate) fn label(&self) -> Result<Label, TierError> {
         let why = match read_label(&self.label_device())? {
@@ -145,6 +140,12 @@ impl DiskPages {
             buffer.len(),
             self.page_bytes
         )))
+    }
+
+    /// Refuses bytes that are no whole pages.
+    pub(crate) fn check_run(&self, bytes: &[u8]) -> Result<(), TierError> {
+        let is_whole = bytes.len().is_multiple_of(self.page_bytes as usize);
+        if is_whole { Ok(()) } else { self.check_length(bytes) }
     }
 
     /// Refuses a page that cannot be written: `data` is not a page, or the page is beyond the end of the

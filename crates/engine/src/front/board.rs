@@ -44,7 +44,7 @@ shared_struct! {
         damages: [AtomicU64; DAMAGES],
     }
 
-    /// What makes forgotten pages dead, by number (`tier::causes`).
+    /// What makes forgotten pages dead, by number (`tier::floor::causes`).
     pub(crate) struct Causes {
         /// Numbers given out.
         last: AtomicU64,

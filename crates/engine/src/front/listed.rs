@@ -1,4 +1,4 @@
-//! What the slot directory on flash says of each slot, for those who fetch (TAC; see `tier::directory`).
+//! What the slot directory on flash says of each slot, for those who fetch (TAC; see `tier::slots::upkeep`).
 
 use entresol_core::{PageId, Position, SlotId};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -64,10 +64,10 @@ use crate::{TierError, TierMetrics, TierOptions};
 use arrayvec::ArrayVec;
 use entresol_core::{Config, Generation, PageId, Partition, Placement, Position, Shape, SlotId, mutant};
 use entresol_device::Device;
-use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
 use entresol_format::stamps::Stamps;
 use entresol_format::superblock::POSITIONS_OF_AN_OPEN;
+use entresol_format::{Layout, PageFormat};
 use entresol_objects::Objects;
 use entresol_runtime::sync::{Rank, Semaphore, allowing_allocation};
 use entresol_shm::Gone;
@@ -268,6 +268,24 @@ impl Front {
             forecasts: self.shadow.forecasts(),
             ..self.tallies().read()
         }
+    }
+
+    /// All that `visit` finds in the core, in memory that is taken before the latch. Nothing changes
+    /// meanwhile: the tasks have ended.
+    pub(crate) fn collect<T>(
+        &self,
+        visit: impl Fn(&Partition<'_>, &mut dyn FnMut(T)),
+    ) -> Result<Vec<T>, TierError> {
+        let mut count = 0;
+        self.with(|partition| visit(partition, &mut |_| count += 1))?;
+        let mut found = Vec::with_capacity(count);
+        self.with(|partition| visit(partition, &mut |one| found.push(one)))?;
+        Ok(found)
+    }
+
+    /// How pages are laid out on flash.
+    pub(crate) fn flash_format(&self) -> (&Layout, PageFormat) {
+        (&self.layout, self.options.page_format)
     }
 
     pub(crate) fn is_log(&self) -> bool {

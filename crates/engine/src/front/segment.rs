@@ -27,7 +27,9 @@ use entresol_format::stamps::Stamps;
 use entresol_format::{Uuid, checksum};
 use entresol_runtime::sync::Rank;
 use entresol_shm::atomic::{AtomicU64, Ordering::Relaxed};
-use entresol_shm::{Epoch, Fronts, FrontsPart, Guarded, GuardedPart, Part, Plan, Segment, shared_struct};
+use entresol_shm::{
+    Epoch, Fronts, FrontsPart, Guarded, GuardedPart, NewSegment, Part, Plan, Segment, shared_struct,
+};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zerocopy::IntoBytes;
@@ -186,9 +188,13 @@ pub(crate) fn check(options: &TierOptions) -> Result<(), TierError> {
     Ok(())
 }
 
-/// Puts the memory of `front`, which nobody uses yet, into a new segment and publishes it. Returns the front
-/// of the back.
-pub(crate) fn serve(front: &Front, sharing: &Sharing, opened: Opened) -> Result<(Front, Served), TierError> {
+/// Puts the memory of `front`, which is not used yet, into a new segment, which is to be published. Returns
+/// the front of the process that serves the cache.
+pub(crate) fn serve(
+    front: &Front,
+    sharing: &Sharing,
+    opened: Opened,
+) -> Result<(Front, Served, NewSegment), TierError> {
     let parts = Parts::new(&front.options, sharing.fronts);
     let made = sharing.memory.create(&parts.plan)?;
     let segment = made.segment().clone();
@@ -220,8 +226,7 @@ pub(crate) fn serve(front: &Front, sharing: &Sharing, opened: Opened) -> Result<
         listed: None,
     };
     let front = Front::over(memory, common)?;
-    made.publish()?;
-    Ok((front, Served { fronts, service, region, ends: AtomicBool::new(false) }))
+    Ok((front, Served { fronts, service, region, ends: AtomicBool::new(false) }, made))
 }
 
 /// A front of this process, the bell of the back's services, and the open of the cache that it belongs to.

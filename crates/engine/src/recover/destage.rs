@@ -3,7 +3,7 @@
 //! flash is newer than disk, and no destage of an older version can overtake a write to disk.
 //!
 //! After write-back, a damaged page of a cache with no log above is lost, and the others are destaged
-//! ([`crate::tier`], `lost`). Else it is an error, and the caller decides whether the cache is needed. After
+//! ([`crate::tier`]'s `lost`). Else it is an error, and the caller decides whether the cache is needed. After
 //! write-back, a checkpoint may have relied on the page. After write-through, the disk or the database's log
 //! has the page, and the whole cache is emptied. Were a part kept:
 //!

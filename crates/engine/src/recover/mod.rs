@@ -10,15 +10,15 @@
 //!   written. Page by page (`face`), a page is the unit of a write: those that are whole count, and without a
 //!   summary yet their own headers tell.
 //! - The scan starts at the superblock's own durable position, which is never more than seven eighths of a
-//!   ring behind (`tier/superblock.rs`), so it does not meet groups of another round.
+//!   ring behind (`tier/floor/superblocks.rs`), so it does not meet groups of another round.
 //! - `R` ends the last group of which something is left. Beyond it, `staging groups` groups in a row hold
 //!   nothing of this cache; no write was ever under way farther out.
 //! - `F` is the largest front recorded anywhere, but at least `R - slots`. The true front may have been
 //!   farther on. What is brought back of the positions between was destaged or superseded; that is harmless:
 //!   (1) a slot is overwritten only when a durable record says that its old position is below the front
-//!   (`tier/superblock.rs`), so these slots still hold what their entries say; (2) all later positions are
-//!   brought back too, so a newer version on flash wins; (3) a newer version on disk alone cannot be: every
-//!   version passes through flash at a later position, or leaves an invalidation there.
+//!   (`tier/floor/superblocks.rs`), so these slots still hold what their entries say; (2) all later positions
+//!   are brought back too, so a newer version on flash wins; (3) a newer version on disk alone cannot be:
+//!   every version passes through flash at a later position, or leaves an invalidation there.
 //! - A group that counts as never written while later ones are there gets a summary that says so, and an
 //!   incomplete one a summary of what is left of it, before anything else is written: otherwise, once `D` has
 //!   passed it, it would be trusted. And summaries at or beyond the rear of an earlier open that are older

@@ -1,9 +1,9 @@
 //! Bringing back what slot placement left on flash: TAC's slot directory and temperatures after a shutdown or
 //! a crash (SBP §3), LOC's and GLB's directory after a shutdown (3LA §3.3).
 //!
-//! Every entry that is valid names a page that disk holds in the same version (`tier/directory.rs`), so the
-//! content of the slots is not read. An entry that cannot be (a slot or a page named twice, a position out of
-//! range) is left out.
+//! Every entry that is valid names a page that disk holds in the same version (`tier/slots/upkeep.rs`), so
+//! the content of the slots is not read. An entry that cannot be (a slot or a page named twice, a position
+//! out of range) is left out.
 
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;

@@ -4,7 +4,7 @@
 //! Invariant: as [`FlashTier::read_pages`] at the time of the look-up. A page that was overwritten on flash
 //! meanwhile is not proved.
 
-use super::{FlashTier, PanicGuard};
+use super::FlashTier;
 use crate::TierError;
 use crate::front::Run;
 use arrayvec::ArrayVec;
@@ -22,7 +22,7 @@ pub struct FlashRead(Run<{ FlashTier::FLASH_READ_PAGES_MAX }>);
 impl FlashTier {
     /// The file of the flash device, if there is one.
     pub fn flash_file(&self) -> Option<QueuedFile> {
-        self.back.flash.queued()
+        self.parts.floor.flash.queued()
     }
 
     /// Looks up `pages` pages from `first` on, which count as fetched. `None`: some are not on flash, or
@@ -34,13 +34,13 @@ impl FlashTier {
         if pages > Self::FLASH_READ_PAGES_MAX {
             return Ok(None);
         }
-        let _guard = PanicGuard(&self.back);
-        Ok(self.back.front.find_run(first, pages, pages)?.map(FlashRead))
+        let _guard = self.guard();
+        Ok(self.parts.floor.front.find_run(first, pages, pages)?.map(FlashRead))
     }
 
     /// What the caller has to read, one part after the other, into memory for all pages.
     pub fn parts(&self, read: &FlashRead) -> ArrayVec<ReadPart, { FlashTier::FLASH_READ_PAGES_MAX }> {
-        self.back.front.parts(&read.0)
+        self.parts.floor.front.parts(&read.0)
     }
 
     /// Reads at once what was looked up.
@@ -48,18 +48,18 @@ impl FlashTier {
     /// # Errors
     /// The device's.
     pub fn read_now(&self, read: &FlashRead, buffer: &mut [u8]) -> Result<(), entresol_device::DeviceError> {
-        self.back.front.read_run(&read.0, buffer)
+        self.parts.floor.front.read_run(&read.0, buffer)
     }
 
     /// Proves what was read. False: read the pages by [`FlashTier::read_pages`]; they have moved meanwhile,
     /// or are damaged.
     pub fn end_read(&self, read: &FlashRead, buffer: &mut [u8]) -> bool {
-        let _guard = PanicGuard(&self.back);
-        let pages = buffer.len() / self.back.front.page_bytes();
-        let proved = self.back.front.prove_run(&read.0, buffer);
+        let _guard = self.guard();
+        let pages = buffer.len() / self.parts.floor.front.page_bytes();
+        let proved = self.parts.floor.front.prove_run(&read.0, buffer);
         let is_proved = proved == pages || mutant!("read-ahead-not-proved");
         if is_proved {
-            self.back.front.tallies().flash_hits.add(pages);
+            self.parts.floor.front.tallies().flash_hits.add(pages);
         }
         is_proved
     }

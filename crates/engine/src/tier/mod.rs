@@ -1,74 +1,39 @@
 //! The flash tier: the core's partition with a flash device, a disk and background tasks.
 //!
-//! | file | what it does |
+//! | room | what is in it |
 //! |---|---|
-//! | `open` | creating and opening |
-//! | `plan` | what an open does, decided without reading or writing |
-//! | `back` | the state that the tasks share, with the front |
-//! | `flash`, `superblock_copies`, `slot_directory`, `destaged` | parts of that state |
-//! | `placed` | what only log placement has, or only slot placement |
-//! | `fetch`, `evict`, `flush` | what the front leaves to its caller: the disk, damage, durability |
-//! | `objects` | the table of objects on flash |
-//! | `causes` | what makes forgotten pages dead |
-//! | `through` | changed pages to disk, when no log stands above |
-//! | `around` | reads and writes past the flash |
-//! | `ahead` | reads that the caller carries out, many at once |
-//! | `runs` | adjacent pages, for owners without a buffer pool |
-//! | `write` | staging → flash |
-//! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
-//! | `background`, `dequeue`, `clean`, `destage` | flash → disk, second chances, pulls |
-//! | `trim` | pages that leave the cache for good, and are kept out of it |
-//! | `wanted` | flash → disk before its turn, for the owner |
-//! | `confirm` | telling a flush from a torn one, when there is time |
-//! | `checkpoint` | making all of it durable; closing |
-//! | `materialise` | what slot placement leaves on flash at checkpoints and shutdowns |
-//! | `superblock`, `segment` | writing superblocks and directory segments |
-//! | `detach` | releasing the disk from the cache |
-//! | `shared` | what the back does for fronts in other processes, and when they die |
-//! | `failure`, `degrade` | what happens when a device fails |
-//! | `lost` | pages whose only copy on flash cannot be read |
+//! | `floor` | the devices and the front, and what a ring and slots both need |
+//! | `ring`, `slots` | the two placements of pages on flash |
+//! | `placed` | one or the other |
+//! | `access` | requests of users that the front cannot answer alone |
+//! | `serve` | what is done for fronts in other processes |
+//! | `life` | opening, closing, and releasing the disk |
+//! | `parts` | all of it, put together |
+//!
+//! The files here are [`FlashTier`], the door: what users call.
+//!
+//! Each part names in its `new` what it works with. Arrows point one way: `life`, `serve` → `access` →
+//! `placed` (`ring` or `slots`) → `floor`.
 //!
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
 //! (docs/LOCKING.md; `tests/allocation.rs`).
 
+mod access;
 mod ahead;
-mod around;
-mod back;
-mod background;
-mod causes;
-mod checkpoint;
-mod clean;
-mod confirm;
-mod degrade;
-mod dequeue;
-mod destage;
-mod destaged;
+mod budget;
 mod detach;
-mod directory;
-mod evict;
-mod failure;
-mod fetch;
-mod flash;
-mod flush;
-mod lost;
-mod materialise;
+mod floor;
+mod forgetting;
+mod life;
 mod objects;
-mod open;
-mod open_failed;
+mod parts;
 mod placed;
-mod plan;
-mod renewal;
-mod runs;
-mod segment;
+mod ring;
+mod serve;
 mod shared;
-mod slot_directory;
-mod superblock;
-mod superblock_copies;
-mod thrift;
-mod through;
+mod slots;
+mod tasks;
 mod trim;
-mod wanted;
-mod write;
 
 use crate::api::{
     Binding, Evicted, Fetched, Layer, Pages, Reading, Served, Survivors, TierMetrics, Upstream, Victim,
@@ -76,28 +41,29 @@ use crate::api::{
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
 pub use ahead::FlashRead;
-use back::Back;
 use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
-use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
-use failure::PanicGuard;
+use floor::Floor;
+use floor::failures::PanicGuard;
 use std::sync::{Arc, Weak};
 
-pub use detach::{
-    DetachReport, cache_on, detach, detach_with_loss, disown, give_up_lost, lost_on, marks_on,
-    renewals_that_differ, renounce,
-};
-pub use open_failed::flash_has_failed;
+pub use detach::{DetachReport, detach, detach_with_loss};
+use life::assembly::Base;
+use life::open;
+use life::open_failed::NoFlash;
+pub use life::open_failed::flash_has_failed;
+pub use life::release::{cache_on, disown, give_up_lost, lost_on, marks_on, renewals_that_differ, renounce};
+use parts::Parts;
 
 /// A flash tier between a buffer pool and a disk.
 ///
 /// Dropped without [`Layer::close`], it stops its tasks and leaves the flash as after a crash.
 pub struct FlashTier {
-    back: Arc<Back>,
+    parts: Arc<Parts>,
     tasks: TinyMutex<Vec<JoinHandle>>,
 }
 
@@ -127,9 +93,9 @@ impl FlashTier {
         home: Arc<dyn Home>,
         options: TierOptions,
     ) -> Result<Arc<Self>, TierError> {
-        let back = open::create(flash, home, options).inspect_err(events::refused)?;
-        events::opened(back.superblocks.cache, &back.front.options, &OpenReport::default());
-        Ok(Self::start(back))
+        let base = Base { flash, home, options, sharing: None };
+        let parts = open::create(base).inspect_err(events::refused)?;
+        Ok(Self::begin(parts, &OpenReport::default()))
     }
 
     /// Opens the cache on `flash` for the disk it belongs to, after a shutdown or a crash. With log placement
@@ -156,13 +122,32 @@ impl FlashTier {
         home: Arc<dyn Home>,
         options: TierOptions,
     ) -> Result<(Arc<Self>, OpenReport), TierError> {
-        let (back, report) = open::open(flash, home, options).inspect_err(events::refused)?;
-        events::opened(back.superblocks.cache, &back.front.options, &report);
-        Ok((Self::start(back), report))
+        let base = Base { flash, home, options, sharing: None };
+        let (parts, report) = open::open(base).inspect_err(events::refused)?;
+        Ok((Self::begin(parts, &report), report))
+    }
+
+    /// Opens a disk that lacks pages since its flash failed, without that flash. Such pages cannot be read
+    /// until they are written again. If the flash can be read: [`FlashTier::open_at`].
+    ///
+    /// # Errors
+    /// As [`FlashTier::open_at`]; of a disk whose flash has not failed, too ([`flash_has_failed`]).
+    pub fn open_without_flash(
+        home: Arc<dyn Home>,
+        options: TierOptions,
+    ) -> Result<(Arc<Self>, OpenReport), TierError> {
+        Self::open_at(Arc::new(NoFlash), home, options)
+    }
+
+    /// Starts the tasks of a tier that was opened as `report` says.
+    fn begin(parts: Parts, report: &OpenReport) -> Arc<Self> {
+        let Floor { superblocks, front, .. } = &parts.floor;
+        events::opened(superblocks.cache, &front.options, report);
+        Self::start(parts)
     }
 
     pub(super) fn end(&self) {
-        self.back.stop();
+        self.parts.floor.failures.stop();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         // One that has panicked has poisoned the tier.
         tasks.into_iter().for_each(|task| drop(task.join_or_panic()));
@@ -170,44 +155,29 @@ impl FlashTier {
 
     /// Why the tier switched itself off and goes on from disk alone, if it did.
     pub fn notice(&self) -> Option<String> {
-        self.back.front.state.notice()
+        self.parts.floor.front.state.notice()
     }
 
     /// Why the tier has failed, if it did and cannot go on.
     pub fn failure(&self) -> Option<TierError> {
-        self.back.front.state.failure()
+        self.parts.floor.front.state.failure()
     }
 
-    fn start(back: Back) -> Arc<Self> {
-        let back = Arc::new(back);
-        let task = |name: &str, work: fn(&Back)| {
-            let back = back.clone();
-            spawn(name, move || {
-                let _guard = PanicGuard(&back);
-                work(&back);
+    fn start(parts: Parts) -> Arc<Self> {
+        let parts = Arc::new(parts);
+        let start = |(name, work): (String, tasks::Work)| {
+            let parts = parts.clone();
+            spawn(&name, move || {
+                let _guard = PanicGuard(&parts.floor.failures);
+                work(&parts);
             })
         };
-        let writers = (0..back.front.options.write_workers)
-            .map(|at| task(&format!("flash writer {at}"), Back::writer_task));
-        let background = (0..back.front.options.background_workers)
-            .map(|at| task(&format!("flash background {at}"), Back::background_task));
-        let mut tasks: Vec<JoinHandle> = writers.chain(background).collect();
-        if back.is_log() {
-            tasks.push(task("flash directory", Back::segment_task));
-            if back.flash.layout.summary_copies() > 1 {
-                tasks.push(task("flash confirmer", Back::confirm_task));
-            }
-        }
-        if back.degradable.is_some() {
-            tasks.push(task("flash failures", Back::degrade_task));
-        }
-        if back.served.is_some() {
-            tasks.push(task("flash fronts", Back::watch_task));
-            tasks.push(task("flash flushes", Back::flush_task));
-            tasks.push(task("flash checkpoints", Back::checkpoint_task));
-            tasks.push(task("flash orders", Back::order_task));
-        }
-        Arc::new(Self { back, tasks: TinyMutex::new(Rank::Tasks, tasks) })
+        let tasks = tasks::of(&parts).into_iter().map(start).collect();
+        Arc::new(Self { parts, tasks: TinyMutex::new(Rank::Tasks, tasks) })
+    }
+
+    fn guard(&self) -> PanicGuard<'_> {
+        PanicGuard(&self.parts.floor.failures)
     }
 }
 
@@ -219,11 +189,11 @@ impl FlashTier {
     /// # Errors
     /// As [`Layer::fetch`]; [`TierError::Config`] if `buffer` does not have whole pages.
     pub fn read_pages(&self, first: PageId, buffer: &mut [u8], how: Reading) -> Result<Served, TierError> {
-        let _guard = PanicGuard(&self.back);
+        let _guard = self.guard();
         match how {
-            Reading::Populates => self.back.read_pages(first, buffer, true),
-            Reading::StaysOut => self.back.read_pages(first, buffer, false),
-            Reading::Around => self.back.read_around(first, buffer),
+            Reading::Populates => self.parts.reads.read_pages(first, buffer, true),
+            Reading::StaysOut => self.parts.reads.read_pages(first, buffer, false),
+            Reading::Around => self.parts.reads.read_around(first, buffer),
         }
     }
 
@@ -233,18 +203,18 @@ impl FlashTier {
     /// # Errors
     /// As [`FlashTier::write_pages`].
     pub fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.write_around(first, data)
+        let _guard = self.guard();
+        self.parts.writes.write_around(first, data)
     }
 
     /// Bytes of a page.
     pub fn page_bytes(&self) -> u64 {
-        self.back.front.page_bytes() as u64
+        self.parts.floor.front.page_bytes() as u64
     }
 
     /// Whether pages lie on flash in a log.
     pub fn is_log(&self) -> bool {
-        self.back.is_log()
+        self.parts.floor.front.is_log()
     }
 
     /// Writes adjacent pages from `first` on, newer than any other copy: as [`Layer::evict`] of each. In
@@ -253,23 +223,23 @@ impl FlashTier {
     /// # Errors
     /// As [`Layer::evict`]; some of the pages may have been written.
     pub fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.write_pages(first, data)
+        let _guard = self.guard();
+        self.parts.writes.write_pages(first, data)
     }
 
     /// Pages that are newer in the cache than on disk, those in staging included.
     pub fn dirty_pages(&self) -> u64 {
-        if let Some(missing) = self.back.disk.missing() {
+        if let Some(missing) = self.parts.floor.disk.missing() {
             return missing.count().0;
         }
-        self.back.front.with(|partition| partition.unsaved()).map_or(0, |unsaved| unsaved.pages.into())
+        self.parts.floor.front.with(|partition| partition.unsaved()).map_or(0, |unsaved| unsaved.pages.into())
     }
 
     /// Whether `page` is, or may be, newer in the cache than on disk.
     pub fn is_dirty(&self, page: PageId) -> bool {
-        match self.back.disk.missing() {
+        match self.parts.floor.disk.missing() {
             Some(missing) => missing.has(page),
-            None => self.back.front.is_dirty(page).unwrap_or(true),
+            None => self.parts.floor.front.is_dirty(page).unwrap_or(true),
         }
     }
 
@@ -279,8 +249,8 @@ impl FlashTier {
     /// # Errors
     /// What failed. Then nothing is known of pages handed down since the last flush.
     pub fn flush(&self) -> Result<(), TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.flush()
+        let _guard = self.guard();
+        self.parts.placed.flush()
     }
 
     /// Syncs the disk, for an owner who has written to it past the cache. If the sync fails, what the cache
@@ -289,7 +259,7 @@ impl FlashTier {
     /// # Errors
     /// The disk's.
     pub fn sync_disk(&self) -> Result<(), TierError> {
-        self.back.disk.sync()
+        self.parts.floor.disk.sync()
     }
 
     /// Records how far the owner is, durably: see [`SharedFront::checkpoint_at`](crate::SharedFront).
@@ -297,41 +267,8 @@ impl FlashTier {
     /// # Errors
     /// What failed.
     pub fn mark(&self, marks: [u64; 2]) -> Result<(), TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.mark(marks)
-    }
-
-    /// Forgets the pages from `first` to `last`, which are dead: readers get what is on disk from now on, and
-    /// after the next flush or checkpoint that stays so after a crash. When it returns, no older version is
-    /// on its way to disk. Returns the number of copies that were in the cache.
-    ///
-    /// # Errors
-    /// What failed: the tier's.
-    pub fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.forget_range(first, last)
-    }
-
-    /// Forgets the pages from `first` to `last` for something that makes them dead and is not durable yet: a
-    /// write of them to disk past the cache, a record in their owner's log. `make_dead` does it, durably. It
-    /// is called when all copies are forgotten in memory, and none is on its way to disk. No record of that
-    /// is written to flash, and no slot released, before `make_dead` has returned. A crash before that finds
-    /// the copies again, and a crash before the next flush or checkpoint may; later ones do not. Flushes and
-    /// checkpoints wait for `make_dead`, those that have begun before, too, so it makes none; and it hands no
-    /// pages down, since these may wait for a slot. A reader that populates meanwhile would bring the disk's
-    /// version in: where that may be, wrap it in [`FlashTier::keep_out`]. Only with log placement.
-    ///
-    /// # Errors
-    /// Those of `make_dead`, and the tier's. Then the tier has failed, since a forgotten page may be the
-    /// newest version there is: the next open finds it.
-    pub fn forget_for<E: From<TierError>>(
-        &self,
-        first: PageId,
-        last: PageId,
-        make_dead: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), E> {
-        let _guard = PanicGuard(&self.back);
-        self.back.forget_for(first, last, make_dead)
+        let _guard = self.guard();
+        self.parts.floor.superblocks.mark(marks)
     }
 
     /// Copies the pages among `pages` that are newer in the cache than on disk there, all versions that were
@@ -342,136 +279,82 @@ impl FlashTier {
     /// [`TierError::Damaged`]: a page that only flash has is damaged; some of the others were copied. Else
     /// what failed: the tier's.
     pub fn destage(&self, pages: &Pages) -> Result<u64, TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.destage_wanted(pages)
-    }
-
-    /// The object with this name, defined now if there is none. `None`: the table is full; the object's pages
-    /// must stay out of the cache. Objects are for caches made with [`TierOptions::objects`].
-    ///
-    /// # Errors
-    /// [`TierError::Config`]: the cache has no table of objects.
-    pub fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.back.front.define(locator)
-    }
-
-    /// The live object with this name.
-    ///
-    /// # Errors
-    /// As [`FlashTier::define`].
-    pub fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.back.front.object(locator)
-    }
-
-    /// All pages of `object` are dead, for ever: as [`FlashTier::forget`] of all of them, at a cost that
-    /// does not depend on their number. Its name is free at once, but give it to another object only after
-    /// the next flush or checkpoint: a crash before that brings this one back. Nobody may evict its pages
-    /// any more. False: it was no live object.
-    ///
-    /// # Errors
-    /// As [`FlashTier::forget`] and [`FlashTier::define`].
-    pub fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.front.retire(object)
-    }
-
-    /// Retires all objects whose names `matches` accepts: a whole database, say. Returns their number.
-    ///
-    /// # Errors
-    /// As [`FlashTier::retire`].
-    pub fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.front.retire_matching(matches)
-    }
-
-    /// The pages of `object` from `number` on are dead, as if forgotten; such pages that are evicted later
-    /// live. Four cuts of an object that matter cost nothing that depends on the number of pages, further
-    /// ones as much as [`FlashTier::forget`].
-    ///
-    /// # Errors
-    /// As [`FlashTier::retire`].
-    pub fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.front.cut(object, number)
-    }
-
-    /// How full the table of objects is; `None`: there is none.
-    pub fn objects(&self) -> Option<Usage> {
-        self.back.front.objects_usage()
+        let _guard = self.guard();
+        self.parts.wanted.destage(pages)
     }
 }
 
 impl Layer for FlashTier {
     fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
-        self.back.fetch(page, buffer)
+        self.parts.reads.fetch(page, buffer)
     }
 
     fn is_on_flash(&self, page: PageId) -> bool {
-        self.back.front.has(page).unwrap_or(false)
+        self.parts.floor.front.has(page).unwrap_or(false)
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.evict(victim, data)
+        let _guard = self.guard();
+        self.parts.writes.evict(victim, data)
     }
 
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.try_evict(victim, data)
+        let _guard = self.guard();
+        self.parts.writes.try_evict(victim, data)
     }
 
     fn checkpoint_begins(&self) {
         // If the cache was given up, the checkpoint says so.
-        let _ = self.back.checkpoint_begins();
+        let _ = self.parts.placed.checkpointer().begins();
     }
 
     fn moves_pages_up(&self) -> bool {
-        self.back.front.config.policy.exclusive()
+        self.parts.floor.front.config.policy.exclusive()
     }
 
     fn checkpoint(&self) -> Result<(), TierError> {
-        let _guard = PanicGuard(&self.back);
-        self.back.checkpoint()
+        let _guard = self.guard();
+        self.parts.placed.checkpointer().checkpoint()
     }
 
     fn attach(&self, upstream: Weak<dyn Upstream>) {
-        *self.back.upstream.lock() = Some(upstream);
+        self.parts.floor.upstream.attach(upstream);
     }
 
     fn survivors(&self) -> Option<&Survivors> {
-        self.back.log()?.survivors.as_ref()
+        self.parts.placed.ring()?.survivors.as_ref()
     }
 
     fn capacity_pages(&self) -> u64 {
-        self.back.disk.capacity_pages
+        self.parts.floor.disk.capacity_pages
     }
 
     fn binding(&self) -> Result<Binding, TierError> {
-        self.back.disk.binding()
+        self.parts.floor.disk.binding()
     }
 
     fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
-        self.back.disk.bind_log(log, session)
+        self.parts.floor.disk.bind_log(log, session)
     }
 
     fn metrics(&self) -> TierMetrics {
-        self.back.metrics()
+        self.parts.floor.front.metrics()
     }
 
     fn close(&self) -> Result<(), TierError> {
-        let guard = PanicGuard(&self.back);
-        let result = self.back.finish();
+        let guard = self.guard();
+        let result = self.parts.closer.finish();
         drop(guard);
         self.end();
-        self.back.give_up_memory();
-        events::ended(self.back.superblocks.cache, "closed", &result);
+        self.parts.floor.failures.give_up_memory();
+        events::ended(self.parts.floor.superblocks.cache, "closed", &result);
         result
     }
 }
 
 impl Drop for FlashTier {
     fn drop(&mut self) {
-        self.back.stop();
-        self.back.give_up_memory();
+        self.parts.floor.failures.stop();
+        self.parts.floor.failures.give_up_memory();
     }
 }

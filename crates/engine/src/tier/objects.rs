@@ -1,166 +1,61 @@
-//! The table of objects on flash: its log and its snapshots.
-//!
-//! Invariants:
-//!
-//! - A definition is durable before a group is written that may name the object.
-//! - Whatever is retired or cut is durable before slots of its pages are released.
-//! - What made an object's pages dead is in the owner's log before the position that the superblock has then
-//!   ([`super::renewal`]).
-//! - Each block is written to both copies before one sync: what is durable is there twice.
-//! - One task writes at a time; whoever waits for it meanwhile shares its write and its sync.
-//! - Nothing follows a write that has failed: the log would end there at the next open, and what follows
-//!   would be lost, though those who wait for it were told that it is durable.
+//! Objects: pages that die as a whole.
 
-use super::back::Back;
+use super::FlashTier;
 use crate::TierError;
-use crate::buffer::AlignedBuffer;
-use crate::error::flash_error;
-use crate::recover::{log_offset, snapshot_offset};
-use crate::region::objects_config;
-use arrayvec::ArrayVec;
-use entresol_core::mutant;
-use entresol_device::Io;
-use entresol_format::BLOCK_BYTES;
-use entresol_objects::{
-    COPIES, LOG_BUFFERS, LogWrite, Objects, ObjectsConfig, Pending, Sequence, SnapshotWrite,
-};
-use entresol_runtime::sync::{Mutex, Rank};
-use entresol_shm::Gone;
+use entresol_objects::{Locator, ObjectId, Usage};
 
-pub(crate) struct ObjectLog {
-    config: ObjectsConfig,
-    /// The turn to write.
-    writer: Mutex<Writer>,
-}
-
-struct Writer {
-    /// Memory for log blocks.
-    blocks: AlignedBuffer,
-    /// Why a write has failed.
-    failed: Option<TierError>,
-}
-
-/// What is to be written next.
-enum Next {
-    Nothing,
-    Log(ArrayVec<LogWrite, LOG_BUFFERS>),
-    /// A snapshot of this many blocks.
-    Snapshot(usize),
-}
-
-impl ObjectLog {
-    /// Of the cache's table, if it has one.
-    pub(crate) fn new(config: Option<ObjectsConfig>) -> Option<Self> {
-        let blocks = || AlignedBuffer::new(LOG_BUFFERS * BLOCK_BYTES);
-        let writer = || Mutex::new(Rank::ObjectLog, Writer { blocks: blocks(), failed: None });
-        config.map(|config| Self { config, writer: writer() })
-    }
-}
-
-/// The copies that everything is written to.
-fn copies_written() -> std::ops::Range<usize> {
-    0..if mutant!("objects-in-one-copy") { 1 } else { COPIES }
-}
-
-fn next(objects: &mut Objects<'_>, wanted: Sequence, scratch: &mut [u8]) -> Next {
-    let is_wanted = objects.durable() < wanted;
-    match objects.pending() {
-        Pending::SnapshotUnderWay => unreachable!("one task writes at a time"),
-        Pending::Snapshot if is_wanted => return Next::Snapshot(objects.snapshot_blocks() as usize),
-        Pending::Log if is_wanted => {}
-        _ if objects.snapshot_due() => return Next::Snapshot(objects.snapshot_blocks() as usize),
-        _ => return Next::Nothing,
-    }
-    let (blocks, _) = scratch.as_chunks_mut::<BLOCK_BYTES>();
-    Next::Log(blocks.iter_mut().map_while(|block| objects.next_log_block(block)).collect())
-}
-
-impl Back {
-    fn with_table<R>(&self, step: impl FnOnce(&mut Objects<'_>) -> R) -> Result<R, Gone> {
-        self.front.with_objects(|_, objects| step(objects.expect("the cache has a table of objects")))
+impl FlashTier {
+    /// The object with this name, defined now if there is none. `None`: the table is full; the object's pages
+    /// must stay out of the cache. Objects are for caches made with [`TierOptions::objects`].
+    ///
+    /// # Errors
+    /// [`TierError::Config`]: the cache has no table of objects.
+    pub fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+        self.parts.floor.front.define(locator)
     }
 
-    /// Makes durable all that was defined, retired and cut so far. It costs nothing if that is so already.
-    pub(crate) fn make_objects_durable(&self) -> Result<(), TierError> {
-        let Some(log) = &self.objects else { return Ok(()) };
-        let (wanted, durable) = self.with_table(|objects| (objects.last(), objects.durable()))?;
-        if durable >= wanted && !self.with_table(|objects| objects.pending() == Pending::Snapshot)? {
-            return Ok(());
-        }
-        let Writer { blocks, failed } = &mut *log.writer.lock();
-        if let Some(error) = failed {
-            return Err(error.clone());
-        }
-        loop {
-            let written = match self.with_table(|objects| next(objects, wanted, blocks))? {
-                Next::Nothing => return Ok(()),
-                Next::Log(writes) => self.write_log_blocks(log, &writes, blocks),
-                Next::Snapshot(length) => self.write_snapshot(log, length),
-            };
-            if written.is_err() && !mutant!("object-log-goes-on-after-a-failure") {
-                *failed = written.as_ref().err().cloned();
-            }
-            written?;
-        }
+    /// The live object with this name.
+    ///
+    /// # Errors
+    /// As [`FlashTier::define`].
+    pub fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+        self.parts.floor.front.object(locator)
     }
 
-    fn write_log_blocks(&self, log: &ObjectLog, writes: &[LogWrite], blocks: &[u8]) -> Result<(), TierError> {
-        let mut batch = ArrayVec::<Io<'_>, { COPIES * LOG_BUFFERS }>::new();
-        for copy in copies_written() {
-            for (write, data) in writes.iter().zip(blocks.chunks_exact(BLOCK_BYTES)) {
-                let offset = log_offset(&self.flash.layout, &log.config, copy, write.place);
-                batch.push(Io::Write { offset, data });
-            }
-        }
-        self.record_log_position()?;
-        self.flash.run(&mut batch).map_err(flash_error)?;
-        if !mutant!("object-log-not-synced") {
-            self.flash.sync_writes()?;
-        }
-        if let Some(last) = writes.last() {
-            self.with_table(|objects| objects.log_written(last.token))?;
-        }
-        Ok(())
+    /// All pages of `object` are dead, for ever: as [`FlashTier::forget`] of all of them, at a cost that
+    /// does not depend on their number. Its name is free at once, but give it to another object only after
+    /// the next flush or checkpoint: a crash before that brings this one back. Nobody may evict its pages
+    /// any more. False: it was no live object.
+    ///
+    /// # Errors
+    /// As [`FlashTier::forget`] and [`FlashTier::define`].
+    pub fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
+        let _guard = self.guard();
+        self.parts.floor.front.retire(object)
     }
 
-    /// A snapshot of at least `length` blocks, which are allocated before the latch is taken.
-    fn write_snapshot(&self, log: &ObjectLog, length: usize) -> Result<(), TierError> {
-        let mut bytes = AlignedBuffer::new(length * BLOCK_BYTES);
-        let taken = self.with_table(|objects| {
-            let has_room = objects.snapshot_blocks() as usize <= length;
-            has_room.then(|| objects.snapshot(&mut bytes)).flatten()
-        })?;
-        // It has grown meanwhile: the caller looks again.
-        let Some(write) = taken else { return Ok(()) };
-        let SnapshotWrite { area, blocks, token } = write;
-        write.seal(&mut bytes);
-        let data = &bytes[..blocks as usize * BLOCK_BYTES];
-        let mut batch = ArrayVec::<Io<'_>, COPIES>::new();
-        for copy in copies_written() {
-            let offset = snapshot_offset(&self.flash.layout, &log.config, copy, area);
-            batch.push(Io::Write { offset, data });
-        }
-        self.record_log_position()?;
-        self.flash.run(&mut batch).map_err(flash_error)?;
-        self.flash.sync_writes()?;
-        self.with_table(|objects| objects.snapshot_written(token))?;
-        Ok(())
+    /// Retires all objects whose names `matches` accepts: a whole database, say. Returns their number.
+    ///
+    /// # Errors
+    /// As [`FlashTier::retire`].
+    pub fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
+        let _guard = self.guard();
+        self.parts.floor.front.retire_matching(matches)
     }
 
-    /// Drops all dead pages, so that none goes to disk. Nobody uses the cache any more.
-    pub(crate) fn drop_dead(&self) -> Result<(), Gone> {
-        self.front.with_objects(|partition, objects| {
-            if let Some(objects) = objects {
-                partition.drop_dead(0..partition.entries(), |page, position| objects.is_dead(page, position));
-            }
-        })
+    /// The pages of `object` from `number` on are dead, as if forgotten; such pages that are evicted later
+    /// live. Four cuts of an object that matter cost nothing that depends on the number of pages, further
+    /// ones as much as [`FlashTier::forget`].
+    ///
+    /// # Errors
+    /// As [`FlashTier::retire`].
+    pub fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
+        let _guard = self.guard();
+        self.parts.floor.front.cut(object, number)
     }
 
-    /// The log of the table of objects, as the options say.
-    pub(crate) fn object_log(
-        options: &crate::TierOptions,
-        cache: entresol_format::Uuid,
-    ) -> Option<ObjectLog> {
-        ObjectLog::new(objects_config(options, cache))
+    /// How full the table of objects is; `None`: there is none.
+    pub fn objects(&self) -> Option<Usage> {
+        self.parts.floor.front.objects_usage()
     }
 }

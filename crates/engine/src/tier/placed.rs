@@ -1,123 +1,172 @@
-//! The state that only log placement has, and the state that only slot placement has.
+//! The placement of a tier's pages: what is done differently in a ring and in slots.
 
-use super::slot_directory::SlotDirectory;
+use super::floor::Floor;
+use super::ring::degrader::Degrader;
+use super::ring::{FoundRing, Ring};
+use super::slots::upkeep::Upkeep;
+use super::slots::{FoundSlots, Slots};
+use crate::TierError;
 use crate::TierOptions;
-use crate::api::Survivors;
-use crate::signal::Signal;
-use entresol_core::{Directory, Forgotten, Lsn, PageId, Placement, Position, mutant};
-use entresol_device::BusyClock;
+use crate::api::{Evicted, Victim};
+use crate::tier::floor::background::BackgroundQueue;
+use crate::tier::floor::checkpointer::Checkpointer;
+use crate::tier::floor::writers::WriterLoop;
+use entresol_core::{PageId, Placement};
 use entresol_format::superblock::Superblock;
-use entresol_runtime::sync::{Rank, TinyMutex};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::Arc;
 
-/// By the placement of the policy.
+/// What an open has found, by the placement of the policy.
+pub(crate) enum FoundPages {
+    Ring(FoundRing),
+    Slots(FoundSlots),
+}
+
+impl FoundPages {
+    /// Of an empty cache.
+    pub(crate) fn empty(options: &TierOptions, superblock: &Superblock) -> Self {
+        match options.policy.placement() {
+            Placement::Log => FoundPages::Ring(FoundRing::default()),
+            Placement::Slots => FoundPages::Slots(FoundSlots::empty(options, superblock)),
+        }
+    }
+}
+
+/// See the module's header.
+#[derive(Clone)]
 pub(crate) enum Placed {
-    Log(Box<LogParts>),
-    Slots(SlotParts),
-}
-
-/// Log placement.
-pub(crate) struct LogParts {
-    /// The groups that the open has found; `None` in a new cache.
-    pub survivors: Option<Survivors>,
-    /// Dirty pages written page by page to groups that are not complete, with their positions.
-    pub unpublished: TinyMutex<Vec<(Position, PageId, Lsn)>>,
-    /// Writes of groups to flash, and reads of those that are dequeued.
-    pub work: BusyClock,
-    /// For the task that writes directory segments: a segment may be complete.
-    pub segments: Signal,
-    /// For the task that confirms flushes: one has ended.
-    pub flushes: Signal,
-    /// Records of forgotten pages that summaries name, with their groups, for the next directory segments.
-    records: TinyMutex<Vec<(u64, Forgotten)>>,
-    /// A group whose summary had no room for all records.
-    pub full_summary: AtomicU64,
-    /// A durable summary says that groups below this position were durable.
-    pub told_durable: AtomicU64,
-}
-
-impl LogParts {
-    /// Adds the records that earlier summaries of `group` name before those in `records`, which its next one
-    /// is to name, too; at most `room` in all. Returns how many of the new ones have no room.
-    pub(crate) fn name_records(&self, group: u64, records: &mut Vec<Forgotten>, room: usize) -> u64 {
-        let mut kept = self.records.lock();
-        let named = |kept: &[(u64, Forgotten)]| kept.iter().filter(|(of, _)| *of == group).count();
-        let left = room - named(&kept);
-        let over = records.len().saturating_sub(left);
-        records.truncate(left);
-        kept.extend(records.iter().map(|record| (group, *record)));
-        let named = |(of, _): &&(u64, Forgotten)| *of == group && !mutant!("record-not-repeated");
-        let all: Vec<Forgotten> = kept.iter().filter(named).map(|(_, record)| *record).collect();
-        if !all.is_empty() {
-            *records = all;
-        }
-        if over > 0 {
-            self.full_summary.store(group, SeqCst);
-        }
-        over as u64
-    }
-
-    /// After a restart that found `survivors`; `records` are those that the summaries of groups name which no
-    /// directory segment covers.
-    pub(crate) fn restored(survivors: Option<Survivors>, records: Vec<(u64, Forgotten)>) -> Self {
-        let records = TinyMutex::new(Rank::ForgottenRecords, records);
-        Self { survivors, records, ..Self::default() }
-    }
-
-    /// The records that summaries of groups before `end` name; they are kept no longer.
-    pub(crate) fn take_records(&self, end: u64) -> Vec<Forgotten> {
-        let mut kept = self.records.lock();
-        let taken = kept.iter().filter(|(group, _)| *group < end).map(|(_, record)| *record);
-        let mut taken: Vec<Forgotten> = taken.collect();
-        kept.retain(|(group, _)| *group >= end);
-        // Several summaries may name a record.
-        taken.sort_unstable_by_key(|record| (record.first, record.last, record.below));
-        taken.dedup();
-        taken
-    }
-}
-
-impl Default for LogParts {
-    fn default() -> Self {
-        Self {
-            survivors: None,
-            unpublished: TinyMutex::new(Rank::DurableNotes, Vec::new()),
-            work: BusyClock::default(),
-            segments: Signal::default(),
-            flushes: Signal::default(),
-            records: TinyMutex::new(Rank::ForgottenRecords, Vec::new()),
-            full_summary: AtomicU64::new(u64::MAX),
-            told_durable: AtomicU64::new(0),
-        }
-    }
-}
-
-/// Slot placement.
-pub(crate) struct SlotParts {
-    /// No page that is served from flash has a position below.
-    pub first: Position,
-    /// The slot directory on flash, of a policy that keeps it up with every page.
-    pub directory: Option<SlotDirectory>,
-    /// Copies of the temperatures written, ever.
-    pub temperatures_written: AtomicU64,
+    Ring(Arc<Ring>),
+    Slots(Arc<Slots>),
 }
 
 impl Placed {
-    /// Of an empty cache.
-    pub(crate) fn new(options: &TierOptions, superblock: &Superblock) -> Self {
-        if options.policy.placement() == Placement::Log {
-            return Placed::Log(Box::default());
+    pub(crate) fn new(floor: &Floor, found: FoundPages) -> Self {
+        match found {
+            FoundPages::Ring(found) => Placed::Ring(Arc::new(Ring::new(floor, found))),
+            FoundPages::Slots(found) => Placed::Slots(Arc::new(Slots::new(floor, found))),
         }
-        let is_kept = options.policy.directory() == Directory::Slots;
-        let directory =
-            is_kept.then(|| SlotDirectory::empty(&options.layout(), options.slots, superblock.cache));
-        Placed::Slots(SlotParts::new(directory, 0, Position(0)))
+    }
+
+    pub(crate) fn ring(&self) -> Option<&Ring> {
+        match self {
+            Placed::Ring(ring) => Some(ring),
+            Placed::Slots(_) => None,
+        }
+    }
+
+    /// The directory on flash of a policy that keeps it up with every page.
+    pub(crate) fn upkeep(&self) -> Option<&Upkeep> {
+        match self {
+            Placed::Ring(_) => None,
+            Placed::Slots(slots) => slots.upkeep.as_deref(),
+        }
+    }
+
+    /// Of a tier that can become degraded.
+    pub(crate) fn degrader(&self) -> Option<&Degrader> {
+        self.ring()?.degrader.as_ref()
+    }
+
+    /// See [`crate::FlashTier::forget_for`].
+    pub(crate) fn forget_for<E: From<TierError>>(
+        &self,
+        first: PageId,
+        last: PageId,
+        make_dead: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Placed::Ring(ring) => ring.deletions.forget_for(first, last, make_dead),
+            Placed::Slots(_) => Err(TierError::Config(
+                "a cache with slot placement cannot forget pages before they are replaced; replace them, then forget them"
+                    .to_owned(),
+            )
+            .into()),
+        }
+    }
+
+    /// Writes staged pages until the tier stops.
+    pub(crate) fn write_staged(&self, writers: &WriterLoop) {
+        match self {
+            Placed::Ring(ring) => writers.run(&ring.writer),
+            Placed::Slots(slots) => writers.run(&slots.writer),
+        }
+    }
+
+    pub(crate) fn background(&self) -> &BackgroundQueue {
+        match self {
+            Placed::Ring(ring) => &ring.background,
+            Placed::Slots(slots) => &slots.background,
+        }
+    }
+
+    pub(crate) fn checkpointer(&self) -> &Arc<Checkpointer> {
+        match self {
+            Placed::Ring(ring) => &ring.checkpointer,
+            Placed::Slots(slots) => &slots.checkpointer,
+        }
+    }
+
+    /// At a shutdown, when all is clean: writes the directory of slots that is kept for the next open. True
+    /// if there is one now.
+    pub(crate) fn write_directory(&self) -> Result<bool, TierError> {
+        match self {
+            Placed::Ring(_) => Ok(false),
+            Placed::Slots(slots) => slots.materialiser.write_directory(),
+        }
+    }
+
+    /// Everything that was evicted and forgotten before is durable when it returns.
+    pub(crate) fn flush(&self) -> Result<(), TierError> {
+        match self {
+            Placed::Ring(ring) => ring.flusher.flush(),
+            Placed::Slots(slots) => slots.flusher.flush(),
+        }
+    }
+
+    /// Forgets the pages from `first` to `last`. Returns how many copies were in the cache.
+    pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        match self {
+            Placed::Ring(ring) => ring.deletions.forget_range(first, last),
+            Placed::Slots(slots) => slots.deletions.forget_range(first, last),
+        }
+    }
+
+    /// A page that does not enter a ring: [`Deletions::write_around`](super::ring::deletions::Deletions).
+    pub(crate) fn write_around_ring(
+        &self,
+        victim: Victim,
+        write: bool,
+        data: &[u8],
+    ) -> Result<Evicted, TierError> {
+        self.ring().expect("pages are in a ring").deletions.write_around(victim, write, data)
+    }
+
+    /// Forgets the copies of a page that does not enter slots.
+    pub(crate) fn forget_in_slots(&self, page: PageId) -> Result<(), TierError> {
+        match self {
+            Placed::Ring(_) => unreachable!("pages are in slots"),
+            Placed::Slots(slots) => slots.deletions.forget(page),
+        }
+    }
+
+    /// Changed pages, each named once, are written to disk, and to flash unless `around`. Where no log stands
+    /// above.
+    pub(crate) fn write_through(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
+        match self {
+            Placed::Ring(ring) => in_turn(&ring.write_through).write(pages, around),
+            Placed::Slots(slots) => in_turn(&slots.write_through).write(pages, around),
+        }
+    }
+
+    /// Adjacent pages, `run`, whose bytes are `data`, are written to disk alone, in one request. None of them
+    /// is dirty. Where no log stands above.
+    pub(crate) fn write_run_around(&self, run: &[(PageId, &[u8])], data: &[u8]) -> Result<(), TierError> {
+        match self {
+            Placed::Ring(ring) => in_turn(&ring.write_through).write_run_around(run, data),
+            Placed::Slots(slots) => in_turn(&slots.write_through).write_run_around(run, data),
+        }
     }
 }
 
-impl SlotParts {
-    /// No page that is served from flash entered below `first`.
-    pub(crate) fn new(directory: Option<SlotDirectory>, temperatures_written: u64, first: Position) -> Self {
-        Self { first, directory, temperatures_written: AtomicU64::new(temperatures_written) }
-    }
+fn in_turn<T>(write_through: &Option<T>) -> &T {
+    write_through.as_ref().expect("no log stands above")
 }

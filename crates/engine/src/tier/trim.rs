@@ -2,7 +2,6 @@
 //! nothing brings them back while the disk makes zeros of them.
 
 use super::FlashTier;
-use super::failure::PanicGuard;
 use crate::TierError;
 use crate::front::Front;
 use entresol_core::PageId;
@@ -34,7 +33,7 @@ impl FlashTier {
     pub fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         let found = self.forget(first, last)?;
         // A page that is not in the cache may have a record, too: a crash would find its last slot.
-        if self.back.front.with(|partition| partition.records_waiting())? > 0 {
+        if self.parts.floor.front.with(|partition| partition.records_waiting())? > 0 {
             self.flush()?;
         }
         Ok(found)
@@ -47,8 +46,8 @@ impl FlashTier {
     /// # Errors
     /// [`TierError::Gone`]; then `work` is not done.
     pub fn keep_out<R>(&self, first: PageId, last: PageId, work: impl FnOnce() -> R) -> Result<R, TierError> {
-        let _guard = PanicGuard(&self.back);
-        let _out = KeptOut::begin(&self.back.front, (first, last))?;
+        let _guard = self.guard();
+        let _out = KeptOut::begin(&self.parts.floor.front, (first, last))?;
         Ok(work())
     }
 }

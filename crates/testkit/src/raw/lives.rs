@@ -74,8 +74,8 @@ enum Failing {
 }
 
 const BLOCK_BYTES: u64 = 4096;
-/// By then a summary says that what was flushed last is durable. Until then a power failure makes damage of it
-/// look like a torn write (docs/FORMAT.md, "Group summary").
+/// By then a summary says that what was flushed last is durable. Until then a power failure makes damage of
+/// it look like a torn write (docs/FORMAT.md, "Group summary").
 const FLUSH_IS_TOLD: Duration = Duration::from_secs(2);
 
 /// Changes bits of pages on flash, which are durable and told of.

@@ -1,0 +1,260 @@
+//! Reads of pages: from the cache, or from disk, one or adjacent ones.
+//!
+//! Invariants:
+//!
+//! - Each page of a run is read as [`Layer::fetch`](crate::Layer::fetch) would, in any order.
+//! - A read past the flash serves no older version than the cache had when it began. Pages that the disk
+//!   lacks, or may lack after a crash, come from the cache.
+
+use crate::api::{Fetched, Served, Source, Victim};
+use crate::disk::DiskPages;
+use crate::front::{Found, Front, Offered, Read, ReadTicket};
+use crate::tier::floor::Floor;
+use crate::tier::floor::budget::WriteBudget;
+use crate::tier::floor::disk_writes::RUN_PAGES_MAX;
+use crate::tier::floor::staged::StagedPages;
+use crate::tier::floor::superblocks::Superblocks;
+use crate::tier::floor::turns::Turns;
+use crate::{TierError, points};
+use arrayvec::ArrayVec;
+use entresol_core::{PageId, mutant};
+use entresol_format::PageFormat;
+use std::sync::Arc;
+
+/// Adjacent pages that only the disk has: the place of the first one in the buffer, and their tickets.
+struct Absent {
+    at: usize,
+    tickets: ArrayVec<ReadTicket, RUN_PAGES_MAX>,
+    /// They are offered to the cache.
+    populates: bool,
+}
+
+/// See the module's header.
+pub(crate) struct Reads {
+    front: Arc<Front>,
+    disk: Arc<DiskPages>,
+    superblocks: Arc<Superblocks>,
+    staged: Arc<StagedPages>,
+    budget: Arc<WriteBudget>,
+    turns: Option<Arc<Turns>>,
+}
+
+impl Reads {
+    pub(crate) fn new(floor: &Floor) -> Self {
+        Self {
+            front: floor.front.clone(),
+            disk: floor.disk.clone(),
+            superblocks: floor.superblocks.clone(),
+            staged: floor.staged.clone(),
+            budget: floor.budget.clone(),
+            turns: floor.turns.clone(),
+        }
+    }
+
+    pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        self.disk.check_length(buffer)?;
+        match self.look_up(page, buffer)? {
+            Found::Here(fetched) => Ok(fetched),
+            Found::OnDisk(ticket) => self.fetch_from_disk(page, ticket, buffer),
+            Found::Damaged { place, fault, dirty, .. }
+                if dirty && !mutant!("damaged-dirty-page-read-from-disk") =>
+            {
+                points::FETCH_DAMAGED_DIRTY.reach();
+                Err(TierError::Damaged { page, place, fault })
+            }
+            Found::Damaged { ticket, copy, .. } => {
+                points::FETCH_DAMAGED_CLEAN.reach();
+                self.front.tallies().damaged_clean.add(1);
+                self.fetch_past_damage(page, Read { ticket, past: Some(copy) }, buffer)
+            }
+        }
+    }
+
+    /// Looks for `page` in the cache. If the disk is to be read for it, it has every version that anybody may
+    /// have read before.
+    pub(crate) fn look_up(&self, page: PageId, buffer: &mut [u8]) -> Result<Found, TierError> {
+        loop {
+            let found = self.front.fetch(page, buffer)?;
+            let is_absent = matches!(found, Found::OnDisk(_) | Found::Damaged { dirty: false, .. });
+            match &self.turns {
+                // Looked at after the cache was. A write that has ended since is on disk.
+                Some(turns) if is_absent && turns.await_write(page) => {}
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    fn fetch_from_disk(
+        &self,
+        page: PageId,
+        ticket: ReadTicket,
+        buffer: &mut [u8],
+    ) -> Result<Fetched, TierError> {
+        self.disk.read(page, buffer)?;
+        self.front.tallies().disk_reads.add(1);
+        self.front.populate(page, ticket, buffer)?;
+        self.budget.look();
+        Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
+    }
+
+    /// The clean copy on flash cannot be read: the disk serves. In write-through mode it may even be newer:
+    /// when power fails between the write of a page to disk and that of its group, the copy before comes back
+    /// as clean. So that it never follows what is served now, should it become readable again, the page
+    /// enters the flash anew, durably.
+    fn fetch_past_damage(&self, page: PageId, read: Read, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        let fetched = self.fetch_from_disk(page, read.ticket, buffer)?;
+        if self.front.is_log() {
+            let lsn = self.front.options.page_format.lsn(buffer);
+            let victim = Victim { page, lsn, dirty: false, fdirty: true };
+            if self.front.take_read(victim, read, buffer)? == Offered::Taken {
+                self.staged.drain()?;
+            }
+        }
+        Ok(fetched)
+    }
+
+    /// Reads pages from `first` on. With `populates`, what only the disk had is offered to the cache.
+    pub(crate) fn read_pages(
+        &self,
+        first: PageId,
+        buffer: &mut [u8],
+        populates: bool,
+    ) -> Result<Served, TierError> {
+        self.disk.check_run(buffer)?;
+        let some_bytes = RUN_PAGES_MAX * self.front.page_bytes();
+        let mut served = Served::default();
+        for (at, some) in buffer.chunks_mut(some_bytes).enumerate() {
+            self.read_some(PageId(first.0 + (at * RUN_PAGES_MAX) as u64), some, populates, &mut served)?;
+        }
+        Ok(served)
+    }
+
+    fn read_some(
+        &self,
+        first: PageId,
+        buffer: &mut [u8],
+        populates: bool,
+        served: &mut Served,
+    ) -> Result<(), TierError> {
+        let page_bytes = self.front.page_bytes();
+        let mut absent = Absent { at: 0, tickets: ArrayVec::new(), populates };
+        let (pages, mut next) = (buffer.len() / page_bytes, 0);
+        while next < pages {
+            let at = next;
+            let fetched =
+                self.front.fetch_run(PageId(first.0 + at as u64), &mut buffer[at * page_bytes..])?;
+            next += fetched.max(1);
+            if fetched > 0 {
+                served.flash += fetched as u64;
+                self.read_absent(first, &mut absent, buffer)?;
+                continue;
+            }
+            let page = PageId(first.0 + at as u64);
+            let bytes = &mut buffer[at * page_bytes..][..page_bytes];
+            let ticket = match self.look_up(page, bytes)? {
+                Found::OnDisk(ticket) => Some(ticket),
+                Found::Here(fetched) => {
+                    served.count(fetched.source);
+                    None
+                }
+                // A second look, which deals with it.
+                Found::Damaged { .. } => {
+                    served.count(self.fetch(page, bytes)?.source);
+                    None
+                }
+            };
+            match ticket {
+                Some(ticket) => {
+                    if absent.tickets.is_empty() || mutant!("run-of-pages-misplaced") {
+                        absent.at = at;
+                    }
+                    absent.tickets.push(ticket);
+                    served.count(Source::Disk);
+                }
+                None => self.read_absent(first, &mut absent, buffer)?,
+            }
+        }
+        self.read_absent(first, &mut absent, buffer)
+    }
+
+    /// Reads these pages from disk and offers them to the cache; none are left.
+    fn read_absent(&self, first: PageId, absent: &mut Absent, buffer: &mut [u8]) -> Result<(), TierError> {
+        let page_bytes = self.front.page_bytes();
+        let tickets = std::mem::take(&mut absent.tickets);
+        let pages = |count| (0..count).map(|at| PageId(first.0 + (absent.at + at) as u64));
+        let bytes = &mut buffer[absent.at * page_bytes..][..tickets.len() * page_bytes];
+        let is_run = tickets.len() > 1 && self.front.options.page_format != PageFormat::Native;
+        let is_read = is_run
+            && self.disk.read_run(PageId(first.0 + absent.at as u64), bytes).is_ok()
+            && self.disk.prove_kept(pages(tickets.len())).is_ok();
+        for (page, bytes) in pages(tickets.len()).zip(bytes.chunks_exact_mut(page_bytes)) {
+            // One by one, so that the error names the page.
+            if !is_read {
+                self.disk.read(page, bytes)?;
+            }
+        }
+        self.front.tallies().disk_reads.add(tickets.len());
+        if !absent.populates {
+            return Ok(());
+        }
+        for ((page, ticket), bytes) in pages(tickets.len()).zip(&tickets).zip(bytes.chunks_exact(page_bytes))
+        {
+            self.front.populate_for_reader(page, *ticket, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Reads::read_pages`]; one request to the disk reads all pages, if that may be, and nothing enters
+    /// the cache.
+    pub(crate) fn read_around(&self, first: PageId, buffer: &mut [u8]) -> Result<Served, TierError> {
+        self.disk.check_run(buffer)?;
+        if buffer.is_empty() || !self.front.check_running()? {
+            return self.read_pages(first, buffer, false);
+        }
+        let page_bytes = self.front.page_bytes();
+        let pages = (buffer.len() / page_bytes) as u64;
+        let newer = self.newer_than_disk(first, pages)?;
+        let ids = || (first.0..first.0 + pages).map(PageId);
+        let is_read = (newer.len() as u64) < pages
+            && self.disk.read_run(first, buffer).is_ok()
+            && self.disk.prove_kept(ids()).is_ok();
+        if !is_read {
+            // One by one, so that an error names its page.
+            return self.read_pages(first, buffer, false);
+        }
+        let mut served = Served { disk: pages - newer.len() as u64, ..Served::default() };
+        self.front.tallies().disk_reads.add(served.disk as usize);
+        // After the disk: a page that leaves the cache meanwhile is on disk by then.
+        for page in newer {
+            let bytes = &mut buffer[(page.0 - first.0) as usize * page_bytes..][..page_bytes];
+            let source = match self.look_up(page, bytes)? {
+                Found::Here(fetched) => fetched.source,
+                Found::OnDisk(_) => {
+                    self.disk.read(page, bytes)?;
+                    self.front.tallies().disk_reads.add(1);
+                    Source::Disk
+                }
+                // A second look, which deals with it.
+                Found::Damaged { .. } => self.fetch(page, bytes)?.source,
+            };
+            served.count(source);
+        }
+        Ok(served)
+    }
+
+    /// Which of these pages the disk lacks, or may lack after a crash.
+    fn newer_than_disk(&self, first: PageId, pages: u64) -> Result<Vec<PageId>, TierError> {
+        let is_unsure_possible = self.front.is_log() && self.front.options.disk_may_lack();
+        let sure = is_unsure_possible.then(|| self.superblocks.sure());
+        let mut newer = Vec::new();
+        for page in (first.0..first.0 + pages).map(PageId) {
+            // After the look at the cache: a page that has left it, and is on its way to disk.
+            let is_newer = self.front.may_be_newer(page, sure)?
+                || self.turns.as_ref().is_some_and(|turns| turns.shows(page));
+            if is_newer && !mutant!("read-past-dirty-pages") {
+                newer.push(page);
+            }
+        }
+        Ok(newer)
+    }
+}

@@ -1,0 +1,170 @@
+//! Writes of pages: evictions of a buffer pool, and runs of adjacent pages of an owner without one.
+//!
+//! Invariants:
+//!
+//! - A dirty page is never dropped. It is in staging, on flash or on disk, or the caller gets an error.
+//! - Each page of a run is written as [`Layer::evict`](crate::Layer::evict) would, in any order.
+//! - A write past the flash has no older version on flash afterwards, not even one for a crash to find. A
+//!   page that is dirty in the cache is written there: of its version on flash there is no other copy.
+
+use super::way::{Kind, Placement, Way, way};
+use crate::TierError;
+use crate::api::{Evicted, Victim};
+use crate::disk::DiskPages;
+use crate::front::Front;
+use crate::tier::floor::Floor;
+use crate::tier::floor::disk_writes::{DiskWrites, RUN_PAGES_MAX};
+use crate::tier::floor::entry::Entry;
+use crate::tier::placed::Placed;
+use entresol_core::{Lsn, Mode, PageId, Route, mutant};
+use std::sync::Arc;
+
+/// See the module's header.
+pub(crate) struct Writes {
+    front: Arc<Front>,
+    disk: Arc<DiskPages>,
+    disk_writes: Arc<DiskWrites>,
+    entry: Arc<Entry>,
+    placed: Placed,
+    kind: Kind,
+}
+
+impl Writes {
+    pub(crate) fn new(floor: &Floor, placed: &Placed) -> Self {
+        let placement = match placed {
+            Placed::Ring(_) => Placement::Ring,
+            Placed::Slots(slots) if slots.upkeep.is_some() => Placement::SlotsWithDirectory,
+            Placed::Slots(_) => Placement::Slots,
+        };
+        Self {
+            front: floor.front.clone(),
+            disk: floor.disk.clone(),
+            disk_writes: floor.disk_writes.clone(),
+            entry: floor.entry.clone(),
+            placed: placed.clone(),
+            kind: Kind { has_no_log_above: floor.turns.is_some(), placement },
+        }
+    }
+
+    pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
+        self.disk.check_victim(victim.page, data)?;
+        let route = self.route(&victim, data)?;
+        let evicted = match way(route, victim.dirty, self.kind) {
+            Way::Flash => self.entry.take(victim, data)?,
+            Way::DiskThenFlash => {
+                self.disk_writes.write(victim.page, data)?;
+                self.entry.take(Victim { dirty: false, ..victim }, data)?
+            }
+            Way::DiskThenFlashWithDirectory => match self.placed.upkeep() {
+                Some(upkeep) if self.front.check_running()? => upkeep.take(victim, data)?,
+                _ => self.entry.take(victim, data)?,
+            },
+            Way::InTurn { around } => {
+                self.placed.write_through(&[(victim.page, data)], around)?;
+                Evicted { dirty: false }
+            }
+            Way::PastRing { write } => self.placed.write_around_ring(victim, write, data)?,
+            Way::PastSlots { forget, write } => {
+                if forget {
+                    self.placed.forget_in_slots(victim.page)?;
+                }
+                self.entry.bypass(victim, write, data)?
+            }
+        };
+        self.front.tallies().evicted(victim.dirty, victim.fdirty);
+        Ok(evicted)
+    }
+
+    /// Where the mode sends this page. A tier that has switched itself off asks for every page as for the
+    /// flash: the front answers [`Offered::Off`].
+    fn route(&self, victim: &Victim, data: &[u8]) -> Result<Route, TierError> {
+        let options = &self.front.options;
+        if !options.page_format.takes(data) {
+            return Ok(Route::Around { forget: true, write: victim.dirty });
+        }
+        match options.mode.route(victim.dirty, victim.fdirty) {
+            Route::Flash => Ok(Route::Flash),
+            route => Ok(if self.front.check_running()? { route } else { Route::Flash }),
+        }
+    }
+
+    pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
+        self.disk.check_victim(victim.page, data)?;
+        let route = self.route(&victim, data)?;
+        let must_wait = route != Route::Flash || victim.dirty && !self.front.check_running()?;
+        if must_wait || self.front.somebody_waits() {
+            return Ok(None);
+        }
+        let Some(offered) = self.front.offer(victim, data)? else { return Ok(None) };
+        let evicted = self.entry.taken(victim, data, offered)?;
+        self.front.tallies().evicted(victim.dirty, victim.fdirty);
+        Ok(Some(evicted))
+    }
+
+    /// Writes changed pages from `first` on.
+    pub(crate) fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
+        self.disk.check_run(data)?;
+        let page_bytes = self.front.page_bytes();
+        let pages = data.chunks_exact(page_bytes).enumerate();
+        let pages: Vec<(PageId, &[u8])> =
+            pages.map(|(at, bytes)| (PageId(first.0 + at as u64), bytes)).collect();
+        pages.iter().try_for_each(|(page, bytes)| self.disk.check_victim(*page, bytes))?;
+        let options = &self.front.options;
+        let (is_to_disk, around) = match options.mode {
+            Mode::WriteBack => (false, false),
+            mode => (self.kind.has_no_log_above, mode != Mode::WriteThrough),
+        };
+        for some in pages.chunks(RUN_PAGES_MAX) {
+            if is_to_disk && self.front.check_running()? {
+                self.placed.write_through(some, around)?;
+                some.iter().for_each(|_| self.front.tallies().evicted(true, true));
+                continue;
+            }
+            if self.kind.has_no_log_above && !self.front.check_running()? {
+                self.disk_writes.write_run(some)?;
+                some.iter().for_each(|_| self.front.tallies().evicted(true, true));
+                continue;
+            }
+            for (page, bytes) in some {
+                let victim = Victim { page: *page, lsn: Lsn(0), dirty: true, fdirty: true };
+                self.evict(victim, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Writes::write_pages`]; pages of which the cache has no dirty copy go to disk alone, adjacent ones
+    /// in one request. Returns how many did. The caller sees to it that nobody else writes them meanwhile.
+    pub(crate) fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
+        self.disk.check_run(data)?;
+        if !self.kind.has_no_log_above || !self.front.check_running()? {
+            return self.write_pages(first, data).map(|()| 0);
+        }
+        let page_bytes = self.front.page_bytes();
+        let pages: Vec<(PageId, &[u8])> =
+            (first.0..).map(PageId).zip(data.chunks_exact(page_bytes)).collect();
+        pages.iter().try_for_each(|(page, bytes)| self.disk.check_victim(*page, bytes))?;
+        let mut around = 0;
+        let mut rest = &pages[..];
+        while let Some((page, _)) = rest.first() {
+            let stays = |page: PageId| {
+                self.front.is_dirty(page).unwrap_or(true) && !mutant!("write-past-dirty-pages")
+            };
+            let in_cache = stays(*page);
+            let alike = rest.iter().take_while(|(page, _)| stays(*page) == in_cache);
+            let count = alike.take(RUN_PAGES_MAX).count();
+            let (run, later) = rest.split_at(count);
+            if in_cache {
+                for (page, bytes) in run {
+                    self.evict(Victim { page: *page, lsn: Lsn(0), dirty: true, fdirty: true }, bytes)?;
+                }
+            } else {
+                let at = (run[0].0.0 - first.0) as usize * page_bytes;
+                self.placed.write_run_around(run, &data[at..at + run.len() * page_bytes])?;
+                around += run.len() as u64;
+            }
+            rest = later;
+        }
+        Ok(around)
+    }
+}

@@ -1,0 +1,84 @@
+//! Checkpoints: staging is drained, and what is on flash is made to last. How, the placement says
+//! ([`MakeDurable`]).
+
+use super::failures::Failures;
+use super::staged::StagedPages;
+use crate::disk::DiskPages;
+use crate::front::Front;
+use crate::{TierError, points};
+use entresol_core::{Position, mutant};
+use entresol_runtime::now;
+use entresol_shm::Gone;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// What a placement does for a checkpoint.
+pub(crate) trait MakeDurable: Send + Sync {
+    /// Everything before `rear` is on flash: makes that last.
+    fn make_durable(&self, rear: Position) -> Result<(), TierError>;
+}
+
+/// See the module's header.
+pub(crate) struct Checkpointer {
+    front: Arc<Front>,
+    disk: Arc<DiskPages>,
+    staged: Arc<StagedPages>,
+    failures: Arc<Failures>,
+    placement: Box<dyn MakeDurable>,
+}
+
+impl Checkpointer {
+    pub(crate) fn new(
+        front: &Arc<Front>,
+        disk: &Arc<DiskPages>,
+        staged: &Arc<StagedPages>,
+        failures: &Arc<Failures>,
+        placement: Box<dyn MakeDurable>,
+    ) -> Self {
+        let (front, disk) = (front.clone(), disk.clone());
+        Self { front, disk, staged: staged.clone(), failures: failures.clone(), placement }
+    }
+
+    /// From now on no dirty page moves up, until the checkpoint is over.
+    pub(crate) fn begins(&self) -> Result<(), Gone> {
+        // Under the latch: every take of a page is either before or after.
+        self.front.with(|_| self.front.board.checkpoints.store(1, SeqCst))
+    }
+
+    /// Makes a checkpoint.
+    pub(crate) fn checkpoint(&self) -> Result<(), TierError> {
+        self.begins()?;
+        let begin = now();
+        let result = self.make_checkpoint();
+        if result.is_ok() {
+            self.front.tallies().checkpoints_took.ends(begin);
+            self.front.board.checkpoints.store(0, SeqCst);
+        }
+        result
+    }
+
+    /// A failure of it is one of the tier: a failed sync may have lost writes of other tasks, and a page
+    /// that cannot be copied stays where it is.
+    fn make_checkpoint(&self) -> Result<(), TierError> {
+        if self.front.check_running()? {
+            let rear = match mutant!("checkpoint-leaves-staging") {
+                true => Position(0),
+                // It may have met a disk that cannot be synced.
+                false => self.staged.drain().inspect_err(|error| self.failures.fail(error.clone()))?,
+            };
+            // The flash may have failed meanwhile.
+            if !self.front.check_running()? {
+                return self.disk.sync();
+            }
+            match self.placement.make_durable(rear) {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    points::CHECKPOINT_FAILED.reach();
+                    self.failures.fail(error);
+                }
+            }
+            self.front.check_running()?;
+        }
+        self.disk.sync()
+    }
+}

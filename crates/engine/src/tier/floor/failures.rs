@@ -1,0 +1,288 @@
+//! Device failures: the first failed write or sync decides (docs/DESIGN.md §4).
+//!
+//! - Without a dirty page on flash and in staging, and without lost pages, the tier switches itself off: it
+//!   durably unbinds the flash from the disk, and then continues with the disk alone.
+//! - Otherwise, if no log stands above, the tier becomes degraded ([`super::super::ring::degrader`]).
+//! - Otherwise every later call returns [`TierError::Poisoned`].
+
+use super::causes::Causes;
+use crate::disk::DiskPages;
+use crate::disk::binding::begin_epoch;
+use crate::front::{Front, Served};
+use crate::signal::Signal;
+use crate::{TierError, events, points};
+use entresol_core::{Lsn, Unsaved, mutant};
+use entresol_format::Uuid;
+use entresol_runtime::is_simulated;
+use entresol_runtime::sync::{Rank, TinyMutex};
+use entresol_shm::Gone;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+
+/// What a tier has that can become degraded: the word between those that fail and the task that deals with
+/// it.
+pub(crate) struct Degrading {
+    /// Why the flash has failed, until that is dealt with.
+    failure: TinyMutex<Option<TierError>>,
+    /// For the task that deals with it.
+    wakes: Signal,
+    /// The tier ends.
+    pub ends: AtomicBool,
+    /// Jobs under way that move pages.
+    jobs: AtomicU32,
+}
+
+impl Default for Degrading {
+    fn default() -> Self {
+        Self {
+            failure: TinyMutex::new(Rank::Failure, None),
+            wakes: Signal::default(),
+            ends: AtomicBool::new(false),
+            jobs: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Degrading {
+    /// The task is to look again: the tier ends, or has failed in another way.
+    fn wake(&self, ends: bool) {
+        self.ends.fetch_or(ends, SeqCst);
+        self.wakes.notify_all();
+    }
+
+    /// Notifications so far, for [`Degrading::wait`].
+    pub(crate) fn epoch(&self) -> u64 {
+        self.wakes.epoch()
+    }
+
+    pub(crate) fn wait(&self, seen: u64) {
+        self.wakes.wait(seen);
+    }
+
+    /// The failure to deal with now.
+    pub(crate) fn take_failure(&self) -> Option<TierError> {
+        self.failure.lock().take()
+    }
+
+    /// Waits until no job is under way that moves pages: none begins any more.
+    pub(crate) fn await_jobs(&self) {
+        loop {
+            let seen = self.wakes.epoch();
+            if self.jobs.load(SeqCst) == 0 {
+                return;
+            }
+            self.wakes.wait(seen);
+        }
+    }
+}
+
+/// Decides what follows a failure.
+pub(crate) struct Failures {
+    front: Arc<Front>,
+    disk: Arc<DiskPages>,
+    causes: Arc<Causes>,
+    /// Of a cache that can go on without its flash though pages on it are newer.
+    pub degrading: Option<Arc<Degrading>>,
+    served: Option<Arc<Served>>,
+    cache: Uuid,
+    /// For the tasks of a ring: a segment may be complete, a flush has ended.
+    pub segments: Signal,
+    pub flushes: Signal,
+}
+
+/// A job that moves pages is under way, until dropped.
+pub(crate) struct Job<'a>(&'a Failures);
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        if let Some(degrading) = &self.0.degrading
+            && degrading.jobs.fetch_sub(1, SeqCst) == 1
+            && self.0.front.state.is_stopped()
+        {
+            degrading.wakes.notify_all();
+        }
+    }
+}
+
+impl Failures {
+    pub(crate) fn new(
+        front: &Arc<Front>,
+        disk: &Arc<DiskPages>,
+        causes: &Arc<Causes>,
+        degrading: Option<Arc<Degrading>>,
+        served: Option<Arc<Served>>,
+        cache: Uuid,
+    ) -> Self {
+        let (front, disk, causes) = (front.clone(), disk.clone(), causes.clone());
+        let (segments, flushes) = (Signal::default(), Signal::default());
+        Self { front, disk, causes, degrading, served, cache, segments, flushes }
+    }
+
+    /// A job may begin that moves pages. `None`: the tier does not run any more.
+    pub(crate) fn begin_job(&self) -> Option<Job<'_>> {
+        // Counted first: whoever has changed the state waits for it, or it sees the state.
+        if let Some(degrading) = &self.degrading {
+            degrading.jobs.fetch_add(1, SeqCst);
+        }
+        let job = Job(self);
+        (!self.front.state.is_stopped()).then_some(job)
+    }
+
+    /// A background job failed for good.
+    pub(crate) fn fail(&self, error: TierError) {
+        let is_gone = matches!(error, TierError::Gone(_));
+        let first = match is_gone {
+            true => Err(Gone),
+            false => self.front.with(|partition| {
+                let leaves = self.front.state.begin_to_leave();
+                leaves.then(|| (partition.unsaved(), partition.awaits_dead()))
+            }),
+        };
+        let Ok(first) = first else { return self.give_up() };
+        if let Some((unsaved, dying)) = first {
+            let flash_failed = matches!(error, TierError::Device { role: "flash", .. });
+            // A forgotten page may be the newest version of it until what makes it dead is durable.
+            let is_settled =
+                |after| self.causes.settle(after).is_ok() && after <= self.front.board.causes.durable();
+            let is_dead = dying.is_none_or(is_settled);
+            // The record of lost pages goes on to be kept.
+            let is_kept = self.disk.has_lost() && self.degrading.is_some();
+            let nothing_lost =
+                unsaved.pages == 0 && is_dead && !is_kept || mutant!("switched-off-while-dirty");
+            match () {
+                () if flash_failed && nothing_lost => self.switch_off(&error, unsaved),
+                () if is_dead && self.can_degrade(&error) => self.begin_to_degrade(&error),
+                () => self.front.state.poison(poison(&error, unsaved)),
+            }
+        }
+        self.wake_all();
+    }
+
+    /// Whether the tier can go on without its flash after this error, though pages on it are newer.
+    pub(crate) fn can_degrade(&self, error: &TierError) -> bool {
+        let is_of_flash =
+            matches!(error, TierError::Device { role: "flash", .. } | TierError::Damaged { .. });
+        self.degrading.is_some() && is_of_flash && !mutant!("failed-flash-stops-all")
+    }
+
+    /// Leaves the rest to the task that waits for it. The tier runs no more, and requests wait.
+    pub(crate) fn begin_to_degrade(&self, error: &TierError) {
+        if let Some(degrading) = &self.degrading {
+            *degrading.failure.lock() = Some(error.clone());
+        }
+    }
+
+    /// Processes share the memory, and it cannot be trusted any more: all fronts stop, and the cache's owner
+    /// opens it again, as after a crash.
+    pub(crate) fn give_up(&self) {
+        self.front.state.give_up();
+        self.give_up_memory();
+    }
+
+    /// The flash has failed and nothing on it is needed: goes on from the disk alone.
+    fn switch_off(&self, error: &TierError, unsaved: Unsaved) {
+        // The flash has whole pages whose writes to disk a power failure could tear.
+        let unbound = self.disk.sync().and_then(|()| self.unbind(self.cache));
+        match unbound {
+            Ok(()) => {
+                points::SWITCHED_OFF.reach();
+                let notice = format!("the flash tier is switched off, all goes on from disk: {error}");
+                events::switched_off(&notice);
+                self.front.state.switch_off(notice);
+            }
+            Err(unbound) => {
+                points::UNBIND_FAILED.reach();
+                self.front.state.poison(poison(&unbound, unsaved));
+            }
+        }
+    }
+
+    /// A task panics: poisons the tier and wakes all waiters. Does no I/O and never waits: a destructor calls
+    /// it.
+    fn panicked(&self) {
+        let unsaved = self
+            .front
+            .try_step(|partition| partition.unsaved())
+            .unwrap_or(Unsaved { pages: 0, oldest: None });
+        let error = TierError::Refused("a task panicked, which is a bug of this program".into());
+        self.front.state.poison(poison(&error, unsaved));
+        self.wake_all();
+    }
+
+    /// Wakes all waiters: each looks again at what it waits for.
+    pub(crate) fn wake_all(&self) {
+        self.front.writes.notify_all();
+        self.front.background.notify_all();
+        self.segments.notify_all();
+        self.flushes.notify_all();
+        self.front.progress.notify_all();
+        if let Some(degrading) = &self.degrading {
+            degrading.wake(false);
+        }
+        if let Some(served) = &self.served {
+            served.service.notify_all();
+        }
+    }
+
+    /// Makes the disk independent of the flash: from here on what lies there is history. With `remembered`
+    /// the label goes on naming the cache: should its flash come back as it is, it is known to hold nothing
+    /// that anybody needs.
+    pub(crate) fn unbind(&self, remembered: Uuid) -> Result<(), TierError> {
+        if mutant!("switched-off-without-unbinding") {
+            return Ok(());
+        }
+        self.disk.change_label(|label| {
+            begin_epoch(label);
+            label.cache = remembered;
+            label.dirty_possible = false;
+            (label.failed_epoch, label.failed_nonce) = (0, 0);
+        })
+    }
+
+    /// Gives up the latches of the shared memory, if there are any.
+    pub(crate) fn give_up_memory(&self) {
+        let Some(served) = &self.served else { return };
+        if self.front.state.is_gone() && mutant!("waiters-not-told") {
+            return;
+        }
+        served.poison();
+        if let Some(frames) = self.front.staging.shared() {
+            frames.poison();
+        }
+        self.wake_all();
+    }
+
+    /// Ends the tasks.
+    pub(crate) fn stop(&self) {
+        self.front.state.stop();
+        if let Some(served) = &self.served {
+            served.ends.store(true, SeqCst);
+        }
+        if let Some(degrading) = &self.degrading {
+            degrading.wake(true);
+        }
+        self.wake_all();
+    }
+}
+
+/// Poisons the tier if the task that holds it panics: in the background, or a client's that evicts a
+/// page. It may leave behind what others wait for. (In a simulation a panic ends everything.)
+pub(crate) struct PanicGuard<'a>(pub &'a Failures);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !is_simulated() {
+            self.0.panicked();
+        }
+    }
+}
+
+/// The state of a tier that stops with `error`.
+pub(crate) fn poison(error: &TierError, unsaved: Unsaved) -> TierError {
+    points::POISONED.reach();
+    TierError::Poisoned {
+        reason: error.to_string(),
+        dirty_pages: unsaved.pages.into(),
+        oldest_lsn: unsaved.oldest.unwrap_or(Lsn(0)),
+    }
+}

@@ -1,0 +1,66 @@
+//! Pages that are lost while the flash goes on: the only copy of each was on flash, is newer than the disk's,
+//! and cannot be read. (docs/DESIGN.md, "Lost pages".)
+//!
+//! Invariants: a page is recorded as lost, durably, before its slot is released ([`crate::disk::Missing`]). A
+//! page that can be read is never given up for the sake of another one.
+//!
+//! Not where a log stands above: a restart may rebuild the page from the log, as long as no checkpoint has
+//! passed. Such a tier stops, and its owner restarts.
+
+use super::object_log::ObjectLog;
+use crate::TierError;
+use crate::disk::{DiskPages, PageRanges};
+use crate::error::told_of;
+use crate::front::Front;
+use crate::to_disk::named;
+use entresol_core::PageId;
+use std::sync::Arc;
+
+/// See the module's header.
+pub(crate) struct LostPages {
+    front: Arc<Front>,
+    disk: Arc<DiskPages>,
+    has_no_log_above: bool,
+}
+
+impl LostPages {
+    pub(crate) fn new(front: &Arc<Front>, disk: &Arc<DiskPages>, objects: &ObjectLog) -> Self {
+        let is_raw = front.options.page_format.has_no_owner_with_a_log();
+        let has_no_log_above = is_raw && !objects.has_table();
+        Self { front: front.clone(), disk: disk.clone(), has_no_log_above }
+    }
+
+    /// Records pages as lost that are damaged, as these errors say. Then their slots may be used again.
+    ///
+    /// # Errors
+    /// The first of `faults`, if no page may be lost here, or too many are.
+    pub(crate) fn lose(&self, faults: &[TierError]) -> Result<(), TierError> {
+        let Some(first) = faults.first() else { return Ok(()) };
+
+        match self.has_no_log_above && self.disk.lose(Some(self.front.clone()), &named(faults))? {
+            true => Ok(()),
+            false => Err(first.clone()),
+        }
+    }
+
+    /// The lost pages of which the cache has no newer version.
+    pub(crate) fn now(&self) -> Result<PageRanges, TierError> {
+        let mut lost = PageRanges::default();
+        for page in
+            self.disk.lost().into_iter().flat_map(|missing| missing.within(PageId(0), PageId(u64::MAX)))
+        {
+            if !self.front.is_dirty(page)? {
+                lost.insert(page);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// For the owner, at an open.
+    pub(crate) fn notice(&self) -> Result<Option<String>, TierError> {
+        let lost = self.now()?.list();
+        let told =
+            || format!("{}; requests for them fail until they are written again as a whole", told_of(&lost));
+        Ok((!lost.is_empty()).then(told))
+    }
+}

@@ -1,0 +1,142 @@
+//! The floor of a tier: the devices and the front, and what a ring and slots both need. Nothing here knows
+//! which of the two stands above.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `flash` | the flash device, its syncs and its layout |
+//! | `superblocks` | writes superblocks, and knows what the copies on flash record |
+//! | `renewals` | renews the disk's label, for an owner with a log |
+//! | `causes` | makes durable what makes forgotten pages dead |
+//! | `object_log` | the table of objects on flash |
+//! | `failures` | decides what follows the failure of a device, and wakes all who wait |
+//! | `lost` | pages whose only copy on flash cannot be read |
+//! | `above` | the buffer pool above |
+//! | `budget` | the owner's budget of writes to flash |
+//! | `disk_writes` | writes of callers to disk, and their sync |
+//! | `destager` | writes of destaged pages to disk |
+//! | `entry` | a page that is offered to the flash, and what is left to do if it does not enter |
+//! | `turns` | who may write a page, where no log stands above |
+//! | `staged` | waits until staging is on flash |
+//! | `writers`, `background` | the loops of the tasks that carry jobs out |
+//! | `checkpointer` | checkpoints, but for what placements make durable |
+//! | `wanted` | flash → disk before its turn, for the owner |
+
+pub(crate) mod above;
+pub(crate) mod background;
+pub(crate) mod budget;
+pub(crate) mod causes;
+pub(crate) mod checkpointer;
+pub(crate) mod destager;
+pub(crate) mod disk_writes;
+pub(crate) mod entry;
+pub(crate) mod failures;
+pub(crate) mod flash;
+pub(crate) mod lost;
+pub(crate) mod object_log;
+pub(crate) mod renewals;
+pub(crate) mod staged;
+pub(crate) mod superblocks;
+pub(crate) mod turns;
+pub(crate) mod wanted;
+pub(crate) mod writers;
+
+use crate::disk::{DiskPages, DurableNotes};
+use crate::front::{Front, Served};
+use above::Above;
+use budget::WriteBudget;
+use causes::Causes;
+use checkpointer::{Checkpointer, MakeDurable};
+use destager::Destager;
+use disk_writes::DiskWrites;
+use entry::Entry;
+use failures::{Degrading, Failures};
+use flash::Flash;
+use lost::LostPages;
+use object_log::ObjectLog;
+use renewals::Renewals;
+use staged::StagedPages;
+use std::sync::Arc;
+use superblocks::Superblocks;
+use turns::Turns;
+
+/// See the module's header. The parts are shared with those above.
+pub(crate) struct Floor {
+    pub front: Arc<Front>,
+    pub flash: Arc<Flash>,
+    pub disk: Arc<DiskPages>,
+    pub superblocks: Arc<Superblocks>,
+    pub renewals: Arc<Renewals>,
+    pub causes: Arc<Causes>,
+    pub objects: Arc<ObjectLog>,
+    pub failures: Arc<Failures>,
+    pub lost: Arc<LostPages>,
+    pub budget: Arc<WriteBudget>,
+    pub disk_writes: Arc<DiskWrites>,
+    pub destager: Arc<Destager>,
+    pub entry: Arc<Entry>,
+    pub staged: Arc<StagedPages>,
+    /// Pages written to disk, for the buffer pool's log: destaged from slots, or kept out.
+    pub notes: Arc<DurableNotes>,
+    /// Of a cache of raw pages: no log above orders their writes, or settles what a crash finds of them.
+    pub turns: Option<Arc<Turns>>,
+    pub upstream: Arc<Above>,
+    /// What fronts in other processes share with this tier, if there may be any.
+    pub served: Option<Arc<Served>>,
+}
+
+/// What a floor is made of.
+pub(crate) struct Ground {
+    pub front: Arc<Front>,
+    pub flash: Flash,
+    pub disk: DiskPages,
+    /// As last written, to all copies.
+    pub superblock: entresol_format::superblock::Superblock,
+    pub served: Option<Served>,
+}
+
+impl Floor {
+    pub(crate) fn new(ground: Ground) -> Self {
+        let Ground { front, flash, disk, superblock, served } = ground;
+        let (flash, disk) = (Arc::new(flash), Arc::new(disk));
+        let (page_format, cache) = (front.options.page_format, superblock.cache);
+        let has_no_log_above = page_format.has_no_owner_with_a_log();
+        let can_degrade = has_no_log_above && front.options.objects == 0 && front.is_log();
+        let degrading = can_degrade.then(Degrading::default).map(Arc::new);
+        let served = served.map(Arc::new);
+        let upstream = Arc::new(Above::default());
+        let notes = Arc::new(DurableNotes::default());
+        let superblocks = Arc::new(Superblocks::new(&front, &flash, &disk, superblock));
+        let renewals = Arc::new(Renewals::new(&disk, &superblocks));
+        let causes = Arc::new(Causes::new(&front, &disk));
+        let failures = Arc::new(Failures::new(&front, &disk, &causes, degrading, served.clone(), cache));
+        let budget = Arc::new(WriteBudget::new(&front));
+        let disk_writes = Arc::new(DiskWrites::new(&front, &disk, &causes));
+        let objects = Arc::new(ObjectLog::new(&front, &flash, &renewals, cache));
+        Self {
+            lost: Arc::new(LostPages::new(&front, &disk, &objects)),
+            objects,
+            destager: Arc::new(Destager::new(&front, &disk, &upstream)),
+            entry: Arc::new(Entry::new(&front, &disk, &disk_writes, &budget, &notes, &upstream)),
+            staged: Arc::new(StagedPages::new(&front, &causes)),
+            turns: has_no_log_above.then(Turns::default).map(Arc::new),
+            front,
+            flash,
+            disk,
+            superblocks,
+            renewals,
+            causes,
+            failures,
+            budget,
+            disk_writes,
+            notes,
+            upstream,
+            served,
+        }
+    }
+
+    /// Checkpoints in which `placement` makes durable what is on flash.
+    pub(crate) fn checkpointer(&self, placement: impl MakeDurable + 'static) -> Arc<Checkpointer> {
+        let Self { front, disk, staged, failures, .. } = self;
+        Arc::new(Checkpointer::new(front, disk, staged, failures, Box::new(placement)))
+    }
+}

@@ -1,0 +1,164 @@
+//! Who may write a page, where no log stands above: one writer at a time.
+
+use super::disk_writes::RUN_PAGES_MAX;
+use crate::front::Front;
+use crate::signal::Signal;
+use arrayvec::ArrayVec;
+use entresol_core::{PageId, Partition, Position, mutant};
+use entresol_runtime::sync::{Rank, TinyMutex};
+use entresol_shm::Gone;
+use std::collections::HashMap;
+
+/// Pages that are being written, and whether the new version may be read from flash before the disk has it.
+type Writes = HashMap<PageId, bool>;
+
+/// What writes of this kind share.
+pub(crate) struct Turns {
+    /// The pages whose turn a writer has. Of each there is one writer at a time.
+    turns: TinyMutex<Writes>,
+    /// A turn has ended.
+    ended: Signal,
+    /// The rears when the writes under way began.
+    under_way: TinyMutex<Vec<Position>>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self {
+            turns: TinyMutex::new(Rank::WritesThrough, Writes::new()),
+            ended: Signal::default(),
+            under_way: TinyMutex::new(Rank::WritesThrough, Vec::new()),
+        }
+    }
+}
+
+/// The turn to write some pages, until dropped.
+pub(crate) struct Turn<'a>(&'a Turns, ArrayVec<PageId, RUN_PAGES_MAX>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let Self(shared, pages) = self;
+        let mut turns = shared.turns.lock();
+        pages.iter().for_each(|page| _ = turns.remove(page));
+        drop(turns);
+        shared.ended.notify_all();
+    }
+}
+
+/// What a turn is of: a page, and with the mutant others, too.
+fn turn_of(page: PageId) -> PageId {
+    if mutant!("turns-shared-by-pages") { PageId(page.0 % 1024) } else { page }
+}
+
+impl Turns {
+    /// The turn to write these pages, all at once: nobody who waits for one has another one. `shows`: the new
+    /// versions can be read from flash before the disk has them.
+    pub(crate) fn turn(&self, pages: &[(PageId, &[u8])], shows: bool) -> Turn<'_> {
+        let mut wanted: ArrayVec<PageId, RUN_PAGES_MAX> =
+            pages.iter().map(|(page, _)| turn_of(*page)).collect();
+        wanted.truncate(if mutant!("turn-of-first-page-only") { 1 } else { RUN_PAGES_MAX });
+        wanted.sort_unstable();
+        let mut last = None;
+        wanted.retain(|page| last.replace(*page) != Some(*page));
+        loop {
+            let seen = self.ended.epoch();
+            {
+                let mut turns = self.turns.lock();
+                if !wanted.iter().any(|page| turns.contains_key(page)) {
+                    turns.extend(wanted.iter().map(|page| (*page, shows)));
+                    return Turn(self, wanted);
+                }
+            }
+            self.ended.wait(seen);
+        }
+    }
+
+    /// Whether a version of `page` may have been read that the disk does not have yet.
+    pub(crate) fn shows(&self, page: PageId) -> bool {
+        let is_shown = self.turns.lock().get(&turn_of(page)).copied().unwrap_or(false);
+        is_shown && !mutant!("absent-page-read-beside-its-write")
+    }
+
+    /// Waits until no such write of `page` is under way. False: none was.
+    pub(crate) fn await_write(&self, page: PageId) -> bool {
+        let mut waited = false;
+        loop {
+            let seen = self.ended.epoch();
+            if !self.shows(page) {
+                return waited;
+            }
+            self.ended.wait(seen);
+            waited = true;
+        }
+    }
+
+    /// A write begins, with the rear at `from`.
+    pub(crate) fn write_begins(&self, from: Position) -> UnderWay<'_> {
+        self.under_way.lock().push(from);
+        UnderWay(self, from)
+    }
+
+    /// The oldest position at which a page may be whose disk write is under way, if one is.
+    pub(crate) fn oldest(&self) -> Option<Position> {
+        self.under_way.lock().iter().min().copied()
+    }
+}
+
+/// A write under way, until dropped.
+pub(crate) struct UnderWay<'a>(&'a Turns, Position);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let mut all = self.0.under_way.lock();
+        if let Some(at) = all.iter().position(|from| *from == self.1) {
+            all.swap_remove(at);
+        }
+    }
+}
+
+/// Pages and their bytes.
+type Pages<'a> = &'a [(PageId, &'a [u8])];
+
+/// Pages on their way to disk, until dropped: no read of one of them enters the flash.
+pub(crate) struct Writing<'a> {
+    front: &'a Front,
+    announced: Pages<'a>,
+    /// Those that stay on flash meanwhile: all of them, or none.
+    held: Pages<'a>,
+}
+
+impl<'a> Writing<'a> {
+    pub(crate) fn begin(front: &'a Front, pages: Pages<'a>) -> Result<Self, Gone> {
+        Self::begin_held(front, pages, |_| &[])
+    }
+
+    /// `hold` holds the new versions of pages on flash, and says which.
+    pub(crate) fn begin_held(
+        front: &'a Front,
+        pages: Pages<'a>,
+        hold: impl FnOnce(&mut Partition<'_>) -> Pages<'a>,
+    ) -> Result<Self, Gone> {
+        let announced = if mutant!("write-through-not-announced") { &[] } else { pages };
+        let held = front.with(|partition| {
+            announced.iter().for_each(|(page, _)| front.order.write_begins(*page));
+            hold(partition)
+        })?;
+        Ok(Self { front, announced, held })
+    }
+
+    /// No page is held.
+    pub(crate) fn holds_none(&self) -> bool {
+        self.held.is_empty()
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let Self { front, announced, held } = self;
+        // Where the memory is given up, so is the order.
+        let _ = front.step(|partition| {
+            announced.iter().for_each(|(page, _)| front.order.write_ends(*page));
+            held.iter().for_each(|(page, _)| partition.let_go(*page));
+        });
+    }
+}

@@ -1,0 +1,253 @@
+//! Dirty pages that their owner wants on disk now: before files are copied or removed, for a backup, or to
+//! stop using the cache. They stay in the cache, as clean pages.
+//!
+//! Invariants: a copy is reported clean only when the disk has it durably. No version of a page follows a
+//! newer one to disk, since no dequeue begins while pages are copied ([`entresol_core::Cleaning`]); between
+//! two batches, a dequeue that is due has its turn.
+
+use super::Floor;
+use super::destager::Destager;
+use super::failures::Failures;
+use super::flash::Flash;
+use super::renewals::Renewals;
+use super::staged::StagedPages;
+use crate::api::Pages;
+use crate::buffer::AlignedBuffer;
+use crate::disk::DiskPages;
+use crate::front::Front;
+use crate::names::Names;
+use crate::to_disk::{READS_MAX, named, read_what_is_there};
+use crate::{TierError, points};
+use arrayvec::ArrayVec;
+use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId, mutant};
+use entresol_objects::{ObjectId, Objects};
+use std::sync::Arc;
+
+/// Pages that are copied between two syncs of the disk.
+const BATCH: usize = READS_MAX;
+
+type Copies = ArrayVec<CleanPage, BATCH>;
+
+/// Those of `pages` of which the copy on flash is to be on disk. `objects` says what is dead.
+fn begin(
+    partition: &mut Partition<'_>,
+    objects: Option<&Objects<'_>>,
+    pages: &[PageId],
+) -> (Copies, ArrayVec<PageId, BATCH>) {
+    let (mut copies, mut busy) = (Copies::new(), ArrayVec::new());
+    for page in pages {
+        if let Some(objects) = objects {
+            let is_dead = |page: PageId, position: Position| objects.is_dead(page, position);
+            partition.drop_dead_copies(*page, is_dead);
+        }
+        match partition.clean(*page) {
+            Cleaning::Clean => {}
+            Cleaning::Busy => busy.push(*page),
+            Cleaning::Copy(copy) => copies.push(copy),
+        }
+    }
+    (copies, busy)
+}
+
+/// See the module's header.
+pub(crate) struct WantedPages {
+    front: Arc<Front>,
+    flash: Arc<Flash>,
+    disk: Arc<DiskPages>,
+    staged: Arc<StagedPages>,
+    destager: Arc<Destager>,
+    renewals: Arc<Renewals>,
+    failures: Arc<Failures>,
+}
+
+impl WantedPages {
+    pub(crate) fn new(floor: &Floor) -> Self {
+        Self {
+            front: floor.front.clone(),
+            flash: floor.flash.clone(),
+            disk: floor.disk.clone(),
+            staged: floor.staged.clone(),
+            destager: floor.destager.clone(),
+            renewals: floor.renewals.clone(),
+            failures: floor.failures.clone(),
+        }
+    }
+
+    /// Copies the newest versions of these pages to disk, where the cache has newer ones. When it returns,
+    /// those handed down before it began are durable there. Returns how many were copied.
+    pub(crate) fn destage(&self, wanted: &Pages) -> Result<u64, TierError> {
+        let mut damaged = Vec::new();
+        let copied = self.destage_found(wanted, &mut damaged)?;
+        damaged.into_iter().next().map_or(Ok(copied), Err)
+    }
+
+    /// As [`WantedPages::destage`]; pages that are damaged stay where they are, and are put into `damaged`.
+    pub(crate) fn destage_found(
+        &self,
+        wanted: &Pages,
+        damaged: &mut Vec<TierError>,
+    ) -> Result<u64, TierError> {
+        if !self.front.check_running()? {
+            return self.destage_without_flash(wanted, 0);
+        }
+        // What is staged is in slots then.
+        let mut drained = self.staged.drain()?;
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
+        let entered = || self.front.with(|partition| Position(partition.occupancy().entered));
+        let mut copied = 0;
+        for batch in self.dirty_of(wanted)?.chunks(BATCH) {
+            let mut left: ArrayVec<PageId, BATCH> = batch.iter().copied().collect();
+            while !left.is_empty() {
+                let seen = self.front.progress.epoch();
+                if !self.front.check_running()? {
+                    return self.destage_without_flash(wanted, copied);
+                }
+                let Some(under_way) = self.failures.begin_job() else { continue };
+                let (copies, busy) = self
+                    .front
+                    .with_objects(|partition, objects| begin(partition, objects.as_deref(), &left))?;
+                if copies.is_empty() && !busy.is_empty() {
+                    points::WANTED_BUSY.reach();
+                    drop(under_way);
+                    // Second chances of their dequeues may wait in a group that is not full: not if none has
+                    // entered since.
+                    if entered()? != drained {
+                        // Those that enter meanwhile are after this.
+                        drained = self.staged.drain()?;
+                    } else {
+                        self.front.background.notify_one();
+                        self.front.await_progress(seen)?;
+                    }
+                } else {
+                    copied += self.copy_wanted(&copies, &mut buffer, damaged)?;
+                    drop(under_way);
+                }
+                self.let_dequeues_begin()?;
+                left = busy;
+            }
+        }
+        // Pages that went to disk past the flash are durable there, too.
+        self.sync_wanted().inspect_err(|error| self.failures.fail(error.clone()))?;
+        Ok(copied)
+    }
+
+    /// The flash has failed: the disk has everything, or lacks pages that it gets as far as they can be read.
+    fn destage_without_flash(&self, wanted: &Pages, copied: u64) -> Result<u64, TierError> {
+        self.disk.sync()?;
+        let lacking = self.disk.missing().map_or(0, |missing| match *wanted {
+            Pages::Range(first, last) => missing.within(first, last).len() as u64,
+            Pages::Named { .. } => missing.count().0,
+        });
+        if lacking == 0 {
+            return Ok(copied);
+        }
+        Err(TierError::Refused(format!(
+            "the flash has failed, and {lacking} pages that only it has are not on disk yet; they are copied as far as they can \
+             be read"
+        )))
+    }
+
+    /// The pages among `wanted` that are dirty in slots, in the order of their places on disk.
+    fn dirty_of(&self, wanted: &Pages) -> Result<Vec<PageId>, TierError> {
+        let mut dirty: Vec<PageId> = Vec::new();
+        loop {
+            // In memory that is taken before the latch.
+            let count = self.front.with(|partition| partition.occupancy().dirty)?;
+            dirty.reserve(count as usize);
+            let is_all = self.front.with(|partition| {
+                let has_room = partition.occupancy().dirty as usize <= dirty.capacity();
+                if has_room {
+                    dirty.extend(partition.dirty_slots().map(|(_, page)| page));
+                }
+                has_room
+            })?;
+            if is_all {
+                break;
+            }
+        }
+        dirty.sort_unstable();
+        match *wanted {
+            Pages::Range(first, last) => dirty.retain(|page| (first..=last).contains(page)),
+            Pages::Named { name, length } => {
+                let name = &name[..length.min(name.len())];
+                let mut named = Vec::with_capacity(dirty.len());
+                for of_object in dirty.chunk_by(|a, b| a.object() == b.object()) {
+                    let locator = self.front.locator(ObjectId(of_object[0].object()));
+                    if locator.is_some_and(|locator| locator.starts_with(name)) {
+                        named.extend_from_slice(of_object);
+                    }
+                }
+                return Ok(named);
+            }
+        }
+        Ok(dirty)
+    }
+
+    /// Copies pages to disk, durably, and reports them. Returns how many.
+    fn copy_wanted(
+        &self,
+        copies: &Copies,
+        buffer: &mut [u8],
+        damaged: &mut Vec<TierError>,
+    ) -> Result<u64, TierError> {
+        if copies.is_empty() {
+            return Ok(0);
+        }
+        let before = damaged.len();
+        let written = self.write_wanted(copies, buffer, damaged);
+        let stays = named(&damaged[before..]);
+        self.front.with(|partition| {
+            for page in copies {
+                // A damaged page stays where it is, and its owner is told.
+                match written.is_ok() && !stays.contains(&page.page) {
+                    true => partition.cleaned(page),
+                    false => partition.clean_failed(page),
+                }
+            }
+        })?;
+        self.front.job_is_done();
+        // A failed write or sync may have lost those of other tasks.
+        written.inspect_err(|error| self.failures.fail(error.clone()))?;
+        Ok((copies.len() - stays.len()) as u64)
+    }
+
+    fn write_wanted(
+        &self,
+        copies: &Copies,
+        buffer: &mut [u8],
+        damaged: &mut Vec<TierError>,
+    ) -> Result<(), TierError> {
+        let wanted: ArrayVec<(PageId, SlotId), BATCH> =
+            copies.iter().map(|page| (page.page, page.slot)).collect();
+        let proofs: ArrayVec<u32, BATCH> = self.front.proofs(wanted.iter().map(|(_, slot)| *slot))?;
+        let prove = |at: usize, data: &[u8]| {
+            let page = &copies[at];
+            self.front.prove(data, page.page, page.slot, page.generation, proofs[at])
+        };
+        let (mut pages, faults) =
+            read_what_is_there(&**self.flash, self.front.flash_format(), &wanted, buffer, prove)?;
+        damaged.extend(faults);
+        self.front.tallies().dequeue_reads.add(copies.len());
+        points::WANTED_COPIED.reach();
+        self.destager.destage(&mut pages)?;
+        self.sync_wanted()?;
+        // Before they count as clean.
+        self.renewals.renew(false)?;
+        self.destager.tell(&pages);
+        Ok(())
+    }
+
+    fn sync_wanted(&self) -> Result<(), TierError> {
+        if mutant!("wanted-page-not-synced") { Ok(()) } else { self.disk.sync() }
+    }
+
+    /// Waits for a dequeue that is due: while pages were copied, none could begin.
+    fn let_dequeues_begin(&self) -> Result<(), TierError> {
+        let seen = self.front.progress.epoch();
+        self.front.background.notify_one();
+        if self.front.check_running()? && self.front.with(|partition| partition.dequeue_is_due())? {
+            self.front.await_progress(seen)?;
+        }
+        Ok(())
+    }
+}

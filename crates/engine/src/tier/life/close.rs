@@ -1,0 +1,68 @@
+//! The end of a tier.
+
+use crate::TierError;
+use crate::disk::DiskPages;
+use crate::front::Front;
+use crate::tier::floor::Floor;
+use crate::tier::floor::failures::Failures;
+use crate::tier::floor::superblocks::Superblocks;
+use crate::tier::placed::Placed;
+use entresol_core::Position;
+use std::sync::Arc;
+
+/// See the module's header.
+pub(crate) struct Closer {
+    front: Arc<Front>,
+    disk: Arc<DiskPages>,
+    superblocks: Arc<Superblocks>,
+    failures: Arc<Failures>,
+    placed: Placed,
+}
+
+impl Closer {
+    pub(crate) fn new(floor: &Floor, placed: &Placed) -> Self {
+        Self {
+            front: floor.front.clone(),
+            disk: floor.disk.clone(),
+            superblocks: floor.superblocks.clone(),
+            failures: floor.failures.clone(),
+            placed: placed.clone(),
+        }
+    }
+
+    /// The last checkpoint: afterwards the next open is warm.
+    pub(crate) fn finish(&self) -> Result<(), TierError> {
+        if self.front.state.is_closed() {
+            return Ok(());
+        }
+        if !self.front.check_running()? {
+            return self.disk.sync();
+        }
+        self.placed.checkpointer().checkpoint()?;
+        // The flash may have failed meanwhile, or fail now: then the disk serves, and is all that is closed.
+        let closed = match self.front.check_running()? {
+            true => self.close_flash(),
+            false => return self.disk.sync(),
+        };
+        let Err(error) = closed else { return Ok(()) };
+        self.failures.fail(error.clone());
+        match self.front.check_running() {
+            Ok(false) => self.disk.sync(),
+            _ => Err(error),
+        }
+    }
+
+    /// The next open finds that everything is on flash.
+    fn close_flash(&self) -> Result<(), TierError> {
+        let directory = self.placed.write_directory()?;
+        let entered = self.front.with(|partition| partition.occupancy().entered)?;
+        let rear = Position(entered.next_multiple_of(self.front.config.group_pages.into()));
+        self.superblocks.write(|superblock| {
+            superblock.clean = true;
+            superblock.directory = directory;
+            if directory {
+                (superblock.front, superblock.durable, superblock.rear) = (rear, rear, rear);
+            }
+        })
+    }
+}

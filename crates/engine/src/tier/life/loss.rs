@@ -1,0 +1,69 @@
+//! Before the disk is released: the pages that are lost with that.
+
+use crate::api::Pages;
+use crate::disk::DiskPages;
+use crate::front::Front;
+use crate::tier::floor::Floor;
+use crate::tier::floor::lost::LostPages;
+use crate::tier::floor::wanted::WantedPages;
+use crate::tier::placed::Placed;
+use crate::to_disk::named;
+use crate::{TierError, events};
+use entresol_core::mutant;
+use entresol_format::missing::PageRange;
+use std::sync::Arc;
+
+/// See the module's header.
+pub(crate) struct Losses {
+    front: Arc<Front>,
+    disk: Arc<DiskPages>,
+    lost: Arc<LostPages>,
+    wanted: Arc<WantedPages>,
+    placed: Placed,
+}
+
+impl Losses {
+    pub(crate) fn new(floor: &Floor, placed: &Placed, wanted: &Arc<WantedPages>) -> Self {
+        Self {
+            front: floor.front.clone(),
+            disk: floor.disk.clone(),
+            lost: floor.lost.clone(),
+            wanted: wanted.clone(),
+            placed: placed.clone(),
+        }
+    }
+
+    /// Copies everything to disk that is newer in the cache and can be read, durably. Returns what cannot.
+    pub(crate) fn copy_to_disk_what_is_there(&self) -> Result<Vec<PageRange>, TierError> {
+        if let Some(missing) = self.disk.missing() {
+            if let Some(degrader) = self.placed.degrader() {
+                degrader.salvage_all(&false.into())?;
+            }
+            let (_, lost) = missing.count();
+            return Ok(lost);
+        }
+        let mut damaged = Vec::new();
+        if self.front.is_log() && self.front.check_running()? {
+            self.wanted.destage_found(&Pages::ALL, &mut damaged)?;
+        }
+        let mut lost = self.lost.now()?;
+        named(&damaged).into_iter().for_each(|page| lost.insert(page));
+        Ok(lost.list())
+    }
+
+    /// Before the disk is released: the pages that are lost with that. Nothing is closed yet.
+    ///
+    /// # Errors
+    /// [`TierError::Losing`], unless the owner `accepts` it.
+    pub(crate) fn prepare_to_lose(&self, accepts: bool) -> Result<(), TierError> {
+        let lost = self.copy_to_disk_what_is_there()?;
+        if lost.is_empty() {
+            return Ok(());
+        }
+        if !accepts && !mutant!("loss-accepted-unasked") {
+            return Err(TierError::Losing(lost));
+        }
+        events::given_up(&TierError::Losing(lost));
+        Ok(())
+    }
+}

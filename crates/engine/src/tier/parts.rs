@@ -1,0 +1,75 @@
+//! All parts of a tier, put together. Arrows between rooms point one way: `life`, `serve` → `access` →
+//! `placed` (`ring` or `slots`) → `floor`.
+
+use super::access::reads::Reads;
+use super::access::writes::Writes;
+use super::floor::wanted::WantedPages;
+use super::floor::writers::WriterLoop;
+use super::floor::{Floor, Ground};
+use super::life::close::Closer;
+use super::life::detach::Detacher;
+use super::life::loss::Losses;
+use super::placed::{FoundPages, Placed};
+use super::ring::degrader::Degrader;
+use super::serve::Server;
+use crate::TierError;
+use entresol_shm::NewSegment;
+use std::sync::Arc;
+
+/// See the module's header.
+pub(crate) struct Parts {
+    pub floor: Floor,
+    pub placed: Placed,
+    pub writers: WriterLoop,
+    pub reads: Arc<Reads>,
+    pub writes: Writes,
+    pub wanted: Arc<WantedPages>,
+    pub closer: Closer,
+    pub detacher: Detacher,
+    pub losses: Losses,
+    /// Of a cache with fronts in other processes.
+    pub server: Option<Server>,
+    /// The memory for them, until it is published.
+    unpublished: Option<NewSegment>,
+}
+
+impl Parts {
+    pub(crate) fn new(ground: Ground, found: FoundPages, unpublished: Option<NewSegment>) -> Self {
+        let floor = Floor::new(ground);
+        let placed = Placed::new(&floor, found);
+        let reads = Arc::new(Reads::new(&floor));
+        let wanted = Arc::new(WantedPages::new(&floor));
+        Self {
+            writers: WriterLoop::new(&floor),
+            writes: Writes::new(&floor, &placed),
+            closer: Closer::new(&floor, &placed),
+            detacher: Detacher::new(&floor),
+            losses: Losses::new(&floor, &placed, &wanted),
+            server: Server::new(&floor, &placed, &reads, &wanted),
+            placed,
+            reads,
+            wanted,
+            floor,
+            unpublished,
+        }
+    }
+
+    /// Lets fronts of other processes attach, if the cache is shared.
+    pub(crate) fn publish(&mut self) -> Result<(), TierError> {
+        match self.unpublished.take() {
+            Some(segment) => Ok(segment.publish().map(drop)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Brings everything that is in staging to flash. False if the disk alone serves.
+    pub(crate) fn prepare_to_detach(&self) -> Result<bool, TierError> {
+        self.placed.checkpointer().checkpoint()?;
+        self.floor.front.check_running()
+    }
+
+    /// A degraded tier whose tasks have ended releases its disk.
+    pub(crate) fn release_degraded(&self) -> Result<(), TierError> {
+        self.placed.degrader().map_or(Ok(()), Degrader::release)
+    }
+}

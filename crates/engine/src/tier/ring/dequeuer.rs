@@ -1,0 +1,299 @@
+//! Dequeues the group at the front of the ring: pages with a second chance return to staging, dirty pages go
+//! to disk.
+//!
+//! Invariants: a dequeue is reported only when its destages are durable on disk. A damaged dirty page is
+//! recorded as lost, durably, before the dequeue is reported ([`crate::tier::floor::lost`]); where that
+//! cannot be, it stops the tier. A damaged clean page is dropped and counted; the disk has it.
+
+use crate::disk::{DiskPages, DurableNotes};
+use crate::error::flash_error;
+use crate::front::{Front, Incoming};
+use crate::tier::floor::Floor;
+use crate::tier::floor::above::Above;
+use crate::tier::floor::background::{self, BackgroundQueue};
+use crate::tier::floor::causes::Causes;
+use crate::tier::floor::destager::Destager;
+use crate::tier::floor::flash::Flash;
+use crate::tier::floor::lost::LostPages;
+use crate::tier::floor::object_log::ObjectLog;
+use crate::tier::floor::renewals::Renewals;
+use crate::tier::floor::superblocks::Superblocks;
+use crate::to_disk::{Destages, damaged};
+use crate::{TierError, points, unreadable};
+use arrayvec::ArrayVec;
+use entresol_core::{
+    Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, GROUP_PAGES_MAX, Generation, Load, Ticket,
+    mutant,
+};
+use entresol_device::{BusyClock, Io};
+use entresol_runtime::{Time, now};
+use std::sync::Arc;
+
+type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
+
+/// See the module's header.
+pub(crate) struct Dequeuer {
+    front: Arc<Front>,
+    flash: Arc<Flash>,
+    disk: Arc<DiskPages>,
+    superblocks: Arc<Superblocks>,
+    causes: Arc<Causes>,
+    objects: Arc<ObjectLog>,
+    renewals: Arc<Renewals>,
+    destager: Arc<Destager>,
+    notes: Arc<DurableNotes>,
+    upstream: Arc<Above>,
+    lost: Arc<LostPages>,
+    /// Writes of groups to flash, and reads of those that are dequeued.
+    work: Arc<BusyClock>,
+    has_no_log_above: bool,
+}
+
+impl Dequeuer {
+    pub(crate) fn new(floor: &Floor, work: &Arc<BusyClock>) -> Self {
+        Self {
+            front: floor.front.clone(),
+            flash: floor.flash.clone(),
+            disk: floor.disk.clone(),
+            superblocks: floor.superblocks.clone(),
+            causes: floor.causes.clone(),
+            objects: floor.objects.clone(),
+            renewals: floor.renewals.clone(),
+            destager: floor.destager.clone(),
+            notes: floor.notes.clone(),
+            upstream: floor.upstream.clone(),
+            lost: floor.lost.clone(),
+            work: work.clone(),
+            has_no_log_above: floor.turns.is_some(),
+        }
+    }
+
+    fn dequeue_group(
+        &self,
+        ticket: Ticket,
+        pages: &[DequeuePage],
+        one_io: bool,
+        scratch: &mut [u8],
+    ) -> Result<(), TierError> {
+        let needed = |page: &DequeuePage| page.page.is_some() && page.fate != Fate::Drop;
+        let mut whole: ArrayVec<(usize, DequeuePage), GROUP_PAGES_MAX> =
+            pages.iter().copied().enumerate().filter(|(_, page)| needed(page)).collect();
+        if let (Some(first), Some(last)) = (whole.first(), whole.last()) {
+            self.read_group(&whole, (first.0, last.0), one_io, scratch)?;
+            self.front.tallies().dequeue_reads.add(whole.len());
+            self.drop_damaged(&mut whole, scratch)?;
+            for (at, page) in &whole {
+                let bytes = &mut scratch[at * self.front.page_bytes()..][..self.front.page_bytes()];
+                self.front.options.page_format.unseal(bytes, page.page.expect("only pages were read"));
+            }
+        }
+        let leaves_first = self.front.with(|partition| partition.leaves_first(ticket))?;
+        if leaves_first {
+            points::DEQUEUE_LEFT_FIRST.reach();
+            self.leave(&whole, scratch)?;
+            self.front.with(|partition| partition.left(ticket))?;
+            if !mutant!("left-is-not-told") {
+                self.front.progress.notify_all();
+            }
+        }
+        let bytes = |at: usize| &scratch[at * self.front.page_bytes()..(at + 1) * self.front.page_bytes()];
+        for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::SecondChance) {
+            if !self.restage(ticket, page, bytes(*at))? {
+                // The tier ends: the group stays as it is.
+                return Ok(());
+            }
+        }
+        if pages.iter().any(|page| page.fate == Fate::SecondChance) {
+            self.front.with(|partition| partition.restaged(ticket))?;
+        }
+        if mutant!("reuse-before-destage") {
+            self.front.with(|partition| partition.dequeued(ticket))?;
+            self.front.progress.notify_all();
+        }
+        if !leaves_first {
+            self.leave(&whole, scratch)?;
+        }
+        self.make_sure(pages)?;
+        // Pages of it may be dead: after a crash they still are.
+        self.objects.make_durable()?;
+        if !mutant!("reuse-before-destage") {
+            self.front.with(|partition| partition.dequeued(ticket))?;
+        }
+        // Before the next step, which may take a sync of the disk: slots may be free.
+        self.front.job_is_done();
+        self.causes.settle_dead()
+    }
+
+    /// Those of the pages that leave are on disk durably.
+    fn leave(&self, pages: &[(usize, DequeuePage)], scratch: &[u8]) -> Result<(), TierError> {
+        let bytes = |at: usize| &scratch[at * self.front.page_bytes()..(at + 1) * self.front.page_bytes()];
+        let copies = pages.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
+        let mut destages: Destages<'_> = copies.collect();
+        if !destages.is_empty() {
+            self.destager.destage(&mut destages)?;
+            if !mutant!("destage-not-synced") {
+                self.notes.sync(&self.disk, self.upstream.get().as_deref())?;
+            }
+            self.renewals.renew(false)?;
+            self.destager.tell(&destages);
+        }
+        Ok(())
+    }
+
+    /// In write-through without a log above: the disk has clean pages that leave durably. Nearly always a
+    /// checkpoint has made them so; not while a write to disk is held, or a sync takes very long.
+    fn make_sure(&self, pages: &[DequeuePage]) -> Result<(), TierError> {
+        let last = pages.last().map(|page| page.generation);
+        let Some(Generation::Exact(last)) = last else { return Ok(()) };
+        let is_unsure = self.has_no_log_above && self.front.options.disk_may_lack();
+        let must_sync =
+            is_unsure && last >= self.superblocks.sure() && !mutant!("clean-page-leaves-unsynced");
+        if must_sync { self.disk.sync() } else { Ok(()) }
+    }
+
+    /// Reads the pages at the places `needed` of a group to the same places of `scratch`.
+    fn read_group(
+        &self,
+        needed: &[(usize, DequeuePage)],
+        (first, last): (usize, usize),
+        one_io: bool,
+        scratch: &mut [u8],
+    ) -> Result<(), TierError> {
+        let _work = self.work.start();
+        let page_bytes = self.front.page_bytes();
+        if one_io {
+            let offset = self.flash.layout.slot_offset(needed[0].1.slot);
+            let range = first * page_bytes..(last + 1) * page_bytes;
+            return self.read_tolerantly(&mut [Io::Read { offset, buffer: &mut scratch[range] }]);
+        }
+        let mut batch = Batch::new();
+        let mut wanted = needed.iter().peekable();
+        for (at, buffer) in scratch.chunks_exact_mut(page_bytes).enumerate() {
+            if let Some((_, page)) = wanted.next_if(|(place, _)| *place == at) {
+                batch.push(Io::Read { offset: self.flash.layout.slot_offset(page.slot), buffer });
+            }
+        }
+        self.read_tolerantly(&mut batch)
+    }
+
+    /// Reads from flash; what cannot be read is a damaged page.
+    fn read_tolerantly(&self, batch: &mut [Io<'_>]) -> Result<(), TierError> {
+        let read = match mutant!("unreadable-clean-page-stops") {
+            true => self.flash.run(batch),
+            false => unreadable::read_batch(&**self.flash, batch),
+        };
+        read.map_err(flash_error)
+    }
+
+    /// Takes out pages that are damaged. Dirty ones are lost, durably.
+    fn drop_damaged(
+        &self,
+        pages: &mut ArrayVec<(usize, DequeuePage), GROUP_PAGES_MAX>,
+        scratch: &mut [u8],
+    ) -> Result<(), TierError> {
+        let proofs: ArrayVec<u32, GROUP_PAGES_MAX> =
+            self.front.proofs(pages.iter().map(|(_, page)| page.slot))?;
+        let mut proofs = proofs.into_iter();
+        let (mut lost, mut failed) = (ArrayVec::<TierError, GROUP_PAGES_MAX>::new(), Ok(()));
+        pages.retain(|(at, page)| {
+            let proof = proofs.next().expect("one for each page");
+            let bytes = &mut scratch[*at * self.front.page_bytes()..(*at + 1) * self.front.page_bytes()];
+            let id = page.page.expect("only pages were read");
+            let is_dirty = page.dirty && !mutant!("damaged-dirty-page-dropped");
+            let prove = |bytes: &[u8]| self.front.prove(bytes, id, page.slot, page.generation, proof);
+            let mut proved = prove(bytes);
+            if proved.is_err() && is_dirty && failed.is_ok() {
+                // Before it is called lost.
+                let offset = self.flash.layout.slot_offset(page.slot);
+                failed = self.read_tolerantly(&mut [Io::Read { offset, buffer: bytes }]);
+                proved = prove(bytes);
+            }
+            match proved {
+                Ok(()) => {}
+                Err(fault) if is_dirty => {
+                    points::DEQUEUE_DAMAGED_DIRTY.reach();
+                    lost.push(damaged(id, page.slot, bytes, fault));
+                }
+                Err(_) => {
+                    points::DEQUEUE_DAMAGED_CLEAN.reach();
+                    self.front.tallies().damaged_clean.add(1);
+                }
+            }
+            proved.is_ok()
+        });
+        failed?;
+        self.lost.lose(&lost)
+    }
+
+    /// Gives a page its second chance; waits for room in staging, and for its turn. False if the tier ends
+    /// meanwhile.
+    fn restage(&self, ticket: Ticket, page: &DequeuePage, data: &[u8]) -> Result<bool, TierError> {
+        let lsn = self.front.options.page_format.lsn(data);
+        loop {
+            let seen = self.front.progress.epoch();
+            if self.front.state.is_stopped() {
+                return Ok(false);
+            }
+            let admission = self.front.with_objects(|partition, objects| {
+                if let (Some(objects), Some(id)) = (objects, page.page) {
+                    // It has died since the dequeue was planned: at its new position it would live again.
+                    partition.drop_dead_copies(id, |id, position| objects.is_dead(id, position));
+                }
+                partition.restage(ticket, page, lsn)
+            })?;
+            match admission {
+                Admission::AlreadyThere => {
+                    points::DEQUEUE_OVERTAKEN.reach();
+                    return Ok(true);
+                }
+                Admission::Full | Admission::Bypass { .. } => {
+                    // The slots that it waits for may be released when pages are durably dead, and all
+                    // background tasks, which see to that otherwise, may be waiting here.
+                    if !self.causes.settle_dead_if_possible()? {
+                        self.front.await_progress(seen)?;
+                    }
+                }
+                Admission::Stage { frame, position } => {
+                    let id = page.page.expect("only pages get second chances");
+                    let stamp = self.front.stamp(position);
+                    let dirty = page.dirty && !mutant!("second-chance-recorded-clean");
+                    let proof = self
+                        .front
+                        .staging
+                        .copy_in(frame, &Incoming { page: id, dirty, data, position, stamp })?;
+                    let due = self.front.with(|partition| {
+                        partition.staged_with(frame, proof);
+                        partition.write_due(frame)
+                    })?;
+                    if due {
+                        self.front.writes.notify_one();
+                    }
+                    self.front.tallies().second_chances.add(1);
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}
+
+impl background::Destages for Dequeuer {
+    fn load(&self) -> Option<Load> {
+        if !self.front.config.policy.facts().weighs_costs {
+            return None;
+        }
+        let times = [now().since(Time(0)), self.work.total(), self.disk.busy()?];
+        let [now_ns, ring_busy_ns, disk_busy_ns] = times.map(|time| time.as_nanos() as u64);
+        Some(Load { now_ns, ring_busy_ns, disk_busy_ns })
+    }
+
+    fn carry_out(
+        &self,
+        job: BackgroundJob,
+        pages: &mut DequeuePages,
+        scratch: &mut [u8],
+        _: &BackgroundQueue,
+    ) -> Result<(), TierError> {
+        let BackgroundJob::Dequeue { ticket, one_io } = job else { unreachable!("a ring has no cleaner") };
+        self.dequeue_group(ticket, pages, one_io, scratch)
+    }
+}

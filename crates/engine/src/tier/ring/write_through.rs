@@ -1,0 +1,150 @@
+//! Writing changed pages to disk when no log stands above: nothing settles afterwards what a power failure
+//! leaves between disk and flash. (A database's redo does.)
+//!
+//! Invariants:
+//!
+//! - Flash is never older than disk, not even after a crash: a changed page is written to disk when the
+//!   group with its new version is durable, or the record by which all older copies on flash are forgotten.
+//! - What flash has and the disk may lack is *unsure* ([`super::unsure`]). An open copies these pages to disk
+//!   before it serves any. A checkpoint is made before they are a sixteenth of the slots.
+//! - Writes of one page are made one after the other, on flash and on disk. Writes of other pages, and
+//!   dequeues, never wait for one of them.
+//! - While a page is written to disk, the flash keeps its new version ([`Partition::hold`]), though the ring
+//!   goes round meanwhile. So a power failure that tears the write leaves one whole version. If too many
+//!   pages are held, others go past the flash. A dequeue releases clean pages when the disk is synced.
+//! - A version that was read is never followed by an older one, unless the disk fails: a reader that finds a
+//!   page neither staged nor on flash waits for its write (`Reads::look_up`). It may have been forgotten, or
+//!   damaged, since it was read.
+
+use super::deletions::Deletions;
+use super::flusher::Flusher;
+use crate::TierError;
+use crate::api::Victim;
+use crate::front::{Front, Offered};
+use crate::tier::floor::Floor;
+use crate::tier::floor::disk_writes::{DiskWrites, RUN_PAGES_MAX};
+use crate::tier::floor::turns::{Turns, Writing};
+use arrayvec::ArrayVec;
+use entresol_core::{Lsn, PageId, Partition, mutant};
+use std::sync::Arc;
+
+/// See the module's header.
+pub(crate) struct WriteThrough {
+    front: Arc<Front>,
+    disk_writes: Arc<DiskWrites>,
+    turns: Arc<Turns>,
+    flusher: Arc<Flusher>,
+    deletions: Arc<Deletions>,
+}
+
+/// Holds all of these pages. None: too many are held.
+fn hold<'a>(partition: &mut Partition<'_>, pages: &'a [(PageId, &'a [u8])]) -> &'a [(PageId, &'a [u8])] {
+    let held = pages.iter().take_while(|(page, _)| partition.hold(*page)).count();
+    if held == pages.len() {
+        return pages;
+    }
+    pages[..held].iter().for_each(|(page, _)| partition.let_go(*page));
+    &[]
+}
+
+impl WriteThrough {
+    /// `None`: a log stands above.
+    pub(crate) fn new(floor: &Floor, flusher: &Arc<Flusher>, deletions: &Arc<Deletions>) -> Option<Self> {
+        Some(Self {
+            front: floor.front.clone(),
+            disk_writes: floor.disk_writes.clone(),
+            turns: floor.turns.clone()?,
+            flusher: flusher.clone(),
+            deletions: deletions.clone(),
+        })
+    }
+
+    /// Writes changed pages, each named once, to disk, and to flash unless `around`. They share a flush of
+    /// flash, and a request to the disk.
+    pub(crate) fn write(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
+        let shows = !around;
+        let _turn = (!mutant!("two-writers-of-a-page")).then(|| self.turns.turn(pages, shows));
+        let from = self.front.with(|partition| partition.window().1)?;
+        let _under_way = self.turns.write_begins(from);
+        let writing =
+            Writing::begin_held(
+                &self.front,
+                pages,
+                |partition| if around { &[] } else { hold(partition, pages) },
+            )?;
+        let around = writing.holds_none();
+        if mutant!("disk-before-flash") {
+            pages.iter().try_for_each(|(page, data)| self.disk_writes.write(*page, data))?;
+        }
+        let mut taken = ArrayVec::new();
+        self.write_through_log(pages, around, &mut taken).or_else(|error| {
+            // Nobody knows what the disk has: what it gives is what counts. That holds for pages, too, that
+            // entered before the write of another one failed.
+            for (page, _) in &taken {
+                self.front.forget_range((*page, *page))?;
+            }
+            self.flusher.flush_flash()?;
+            Err(error)
+        })
+    }
+
+    /// Log placement: the pages that enter the flash are `taken`.
+    fn write_through_log<'a>(
+        &self,
+        pages: &[(PageId, &'a [u8])],
+        around: bool,
+        taken: &mut ArrayVec<(PageId, &'a [u8]), RUN_PAGES_MAX>,
+    ) -> Result<(), TierError> {
+        for (page, data) in pages {
+            let victim = Victim { page: *page, lsn: Lsn(0), dirty: false, fdirty: true };
+            let offered = match around {
+                true => Offered::Bypass,
+                false => self.front.take(victim, data)?,
+            };
+            match offered {
+                Offered::Taken => taken.push((*page, data)),
+                _ => self.write_past_flash(*page, offered, data)?,
+            }
+        }
+        if taken.is_empty() {
+            return Ok(());
+        }
+        self.flusher.flush_flash()?;
+        self.disk_writes.write_run(taken)
+    }
+
+    /// A page that does not enter the flash.
+    fn write_past_flash(&self, page: PageId, offered: Offered, data: &[u8]) -> Result<(), TierError> {
+        if offered == Offered::Bypass {
+            self.front.tallies().bypassed.add(1);
+        }
+        self.forget_durably(page, page)?;
+        self.disk_writes.write(page, data)
+    }
+
+    /// No copy of these pages is on flash any more, nor is found there after a crash.
+    fn forget_durably(&self, first: PageId, last: PageId) -> Result<(), TierError> {
+        let records = || self.front.with(|partition| (partition.records_made(), partition.records_durable()));
+        // Pages that are lost stay so until the disk has the new versions.
+        match mutant!("lost-page-found-too-early") {
+            true => self.deletions.forget_range(first, last)?,
+            false => self.front.forget_range((first, last))?,
+        };
+        let (made, durable) = records()?;
+        if made > durable {
+            self.flusher.flush_flash()?;
+        }
+        Ok(())
+    }
+
+    /// Adjacent pages, `run`, whose bytes are `data`, go to disk alone, in one request. None of them is
+    /// dirty. Their copies on flash are forgotten first: durably, so that a kill of the program between the
+    /// write and the next flush does not bring one back.
+    pub(crate) fn write_run_around(&self, run: &[(PageId, &[u8])], data: &[u8]) -> Result<(), TierError> {
+        let ([(first, _), ..], [.., (last, _)]) = (run, run) else { unreachable!("the caller has pages") };
+        let _turn = self.turns.turn(run, false);
+        let _writing = Writing::begin(&self.front, run)?;
+        self.forget_durably(*first, *last)?;
+        self.disk_writes.write_around(run, data)
+    }
+}

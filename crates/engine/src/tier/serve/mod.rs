@@ -1,0 +1,185 @@
+//! A cache whose fronts are in other processes, too: it watches them and does what they ask for.
+//!
+//! A front may be killed at any instruction. If it held a latch, or a staging frame that it was to fill,
+//! nobody knows what it has left behind. Nothing is repaired: the memory is given up, all fronts stop, and
+//! the cache's owner opens it again from flash, as after a crash. A front that held nothing loses its seat.
+
+use super::access::reads::Reads;
+use super::floor::Floor;
+use super::floor::failures::Failures;
+use super::floor::wanted::WantedPages;
+use super::placed::Placed;
+use crate::buffer::AlignedBuffer;
+use crate::front::{Answer, Bell, Front, Request, Seat, Served, State};
+use crate::{TierError, events};
+use entresol_core::mutant;
+use entresol_shm::Dead;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+/// Between two looks at the fronts. A model has no time.
+const LOOK_EVERY: Duration = Duration::from_millis(if cfg!(feature = "shuttle") { 0 } else { 100 });
+
+/// See the module's header.
+pub(crate) struct Server {
+    front: Arc<Front>,
+    served: Arc<Served>,
+    failures: Arc<Failures>,
+    placed: Placed,
+    reads: Arc<Reads>,
+    wanted: Arc<WantedPages>,
+}
+
+impl Server {
+    /// `None`: the cache is not shared.
+    pub(crate) fn new(
+        floor: &Floor,
+        placed: &Placed,
+        reads: &Arc<Reads>,
+        wanted: &Arc<WantedPages>,
+    ) -> Option<Self> {
+        Some(Self {
+            front: floor.front.clone(),
+            served: floor.served.clone()?,
+            failures: floor.failures.clone(),
+            placed: placed.clone(),
+            reads: reads.clone(),
+            wanted: wanted.clone(),
+        })
+    }
+
+    /// Fronts that are attached now.
+    pub(crate) fn fronts(&self) -> usize {
+        self.served.fronts.count()
+    }
+
+    /// Whether what is done for fronts ends: the back does, or the cache has failed.
+    fn is_served(&self, served: &Served) -> bool {
+        let state = self.front.state.now();
+        let goes_on = matches!(state, State::Running | State::Leaving | State::Off);
+        goes_on && !served.ends.load(SeqCst)
+    }
+
+    /// Ends what the dead front had begun. False: it died in the middle of a change.
+    fn survives(&self, served: &Served, dead: &Dead) -> bool {
+        let frames = self.front.staging.shared();
+        let forgetting = dead.holding.and_then(Seat::forgetting);
+        let has_frame = dead.holding.is_some() && forgetting.is_none();
+        let has_frame = has_frame && !mutant!("unfilled-frame-not-found");
+        let has_latch = served.region_is_held_by(dead.holder) && !mutant!("dead-holder-not-found");
+        let has_group = frames.is_some_and(|frames| frames.is_held_by(dead.holder))
+            && !mutant!("dead-holder-of-a-group-not-found");
+        let is_in_a_change = has_frame || has_latch || has_group;
+        events::front_died(dead.pid, is_in_a_change);
+        if is_in_a_change {
+            return false;
+        }
+        let is_left = forgetting.is_some() && !mutant!("forgetting-not-gone-on-with");
+        let has_ended = !is_left || forgetting.is_none_or(|number| self.front.forget_on(number).is_ok());
+        self.front.board.orders.front_died(dead.holder);
+        has_ended
+    }
+
+    /// Watches over the fronts until the tier stops.
+    pub(crate) fn watch_task(&self) {
+        let served = &*self.served;
+        let mut watch = served.fronts.watch();
+        let mut looked: Option<Instant> = None;
+        loop {
+            let seen = served.service.epoch();
+            if !self.is_served(served) {
+                break;
+            }
+            if looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
+                for dead in watch.find_dead() {
+                    if !self.survives(served, &dead) {
+                        return self.failures.give_up();
+                    }
+                    if !mutant!("seat-of-a-dead-front-kept") {
+                        watch.vacate(&dead);
+                    }
+                }
+                looked = Some(Instant::now());
+            }
+            served.service.wait_at_most(seen, LOOK_EVERY);
+        }
+        if !self.front.state.is_closed() {
+            // A front may have died since with a latch: nobody is to wait for it.
+            self.failures.give_up_memory();
+        }
+    }
+
+    /// Flushes for fronts until the tier stops.
+    pub(crate) fn flush_task(&self) {
+        let served = &*self.served;
+        self.serve(served, &self.front.board.flushes, || self.placed.flush(), || ());
+    }
+
+    /// Makes checkpoints for fronts, and looks at damage that they have met, until the tier stops.
+    pub(crate) fn checkpoint_task(&self) {
+        let served = &*self.served;
+        let mut buffer = AlignedBuffer::new(self.front.page_bytes());
+        self.serve(
+            served,
+            &self.front.board.checkpoints_asked,
+            || self.placed.checkpointer().checkpoint(),
+            || {
+                while let Some(page) = self.front.board.take_damage() {
+                    // Fetched here, past the damage: a clean page enters the flash anew where that is needed.
+                    // A dirty one stays what it is, and the front has told its caller.
+                    if let Err(error) = self.reads.fetch(page, &mut buffer) {
+                        events::damaged(page, &error);
+                    }
+                }
+            },
+        );
+    }
+
+    /// Copies pages to disk that fronts want there, until the tier stops.
+    pub(crate) fn order_task(&self) {
+        let served = &*self.served;
+        loop {
+            let seen = served.service.epoch();
+            if !self.is_served(served) {
+                return;
+            }
+            let Some((placed, pages)) = self.front.board.orders.open() else {
+                served.service.wait(seen);
+                continue;
+            };
+            let done = self.wanted.destage(&pages);
+            if let Err(TierError::Damaged { page, .. }) = &done {
+                events::damaged(*page, done.as_ref().expect_err("just seen"));
+            }
+            self.front.board.orders.answer_to(placed, done.is_ok());
+            self.front.progress.notify_all();
+        }
+    }
+
+    /// Answers requests with `work`, and does `more` whenever there may be something to do.
+    fn serve(
+        &self,
+        served: &Served,
+        request: &Request,
+        work: impl Fn() -> Result<(), TierError>,
+        mut more: impl FnMut(),
+    ) {
+        let service: &Bell = &served.service;
+        loop {
+            let seen = service.epoch();
+            if !self.is_served(served) {
+                return;
+            }
+            more();
+            match request.open() {
+                Some(number) => {
+                    let answer = if work().is_ok() { Answer::Done } else { Answer::Failed };
+                    request.answer_to(number, answer);
+                    self.front.progress.notify_all();
+                }
+                None => drop(service.wait(seen)),
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What slot placement writes to flash at checkpoints and shutdowns: TAC's temperatures (SBP §3), and the
+//! directory of LOC and GLB for a warm start (3LA §3.3).
+//!
+//! Deviation from 3LA, which leaves dirty pages on flash at a shutdown: they are destaged first, as 3LA's
+//! implementation does. A directory with dirty pages would have to survive a crash after the next open, so
+//! every change of it would have to be written.
+
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use crate::error::flash_error;
+use crate::front::Front;
+use crate::tier::floor::Floor;
+use crate::tier::floor::flash::Flash;
+use entresol_core::{Directory, Position, SlotId};
+use entresol_format::segment::Head;
+use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
+use entresol_format::{BLOCK_BYTES, Uuid, checksum, temperatures};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Bytes written at once: others get their turn between.
+const CHUNK: usize = 64 << 10;
+
+/// See the module's header.
+pub(crate) struct Materialiser {
+    front: Arc<Front>,
+    flash: Arc<Flash>,
+    cache: Uuid,
+    /// Copies of the temperatures written, ever.
+    temperatures_written: AtomicU64,
+}
+
+impl Materialiser {
+    pub(crate) fn new(floor: &Floor, temperatures_written: u64) -> Self {
+        Self {
+            front: floor.front.clone(),
+            flash: floor.flash.clone(),
+            cache: floor.superblocks.cache,
+            temperatures_written: AtomicU64::new(temperatures_written),
+        }
+    }
+
+    /// Writes the temperatures to the older of their two places, durably, if the policy has any.
+    pub(crate) fn write_temperatures(&self) -> Result<(), TierError> {
+        let length = self.flash.layout.temperatures_bytes() as usize;
+
+        if length == 0 {
+            return Ok(());
+        }
+        let mut buffer = AlignedBuffer::new(length);
+        let (head, payload) = buffer.split_at_mut(BLOCK_BYTES);
+        let places = self.front.with(|partition| {
+            let temperatures = partition.temperatures();
+            let places = temperatures.len();
+            for (bytes, temperature) in payload.chunks_exact_mut(4).zip(temperatures) {
+                bytes.copy_from_slice(&temperature.to_le_bytes());
+            }
+            places
+        })?;
+        let nth = self.temperatures_written.fetch_add(1, SeqCst);
+        let checksum = checksum::of(&payload[..4 * places]);
+        let cache = self.cache;
+        let entries = places as u32;
+        let what = Head { segment: nth, cache, entries, checksum, stale: 0, stale_incomplete: false };
+        temperatures::encode_head(&what, head);
+        let offset = self.flash.layout.temperatures_offset(nth);
+        for (at, chunk) in buffer.chunks(CHUNK).enumerate() {
+            self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
+        }
+        self.flash.sync_writes()
+    }
+
+    /// At a shutdown, when all is clean: writes the directory of a policy that keeps it for the next open.
+    /// True if there is one now.
+    pub(crate) fn write_directory(&self) -> Result<bool, TierError> {
+        if self.front.config.policy.directory() != Directory::AtShutdown {
+            return Ok(false);
+        }
+        self.flash.sync_writes()?;
+        // Of each slot what was last written there, and what counts.
+        let mut entries: Vec<(Position, Option<SlotEntry>)> =
+            vec![(Position(0), None); self.front.config.slots as usize];
+        self.front.with(|partition| {
+            for (slot, (last, _)) in (0..).map(SlotId).zip(&mut entries) {
+                *last = Position(partition.slot_generation(slot).into());
+            }
+            for (rank, (slot, page)) in partition.slots_in_order().enumerate() {
+                let clean = partition.slot(slot).is_some_and(|view| !view.dirty);
+                let (position, entry) = &mut entries[slot.0 as usize];
+                let (position, rank) = (*position, rank as u64);
+                *entry = clean.then_some(SlotEntry { page, position, rank, dirty: false });
+            }
+        })?;
+        let cache = self.cache;
+        let mut block = AlignedBuffer::new(BLOCK_BYTES);
+        for number in 0..self.flash.layout.directory_blocks() {
+            slots::clear(&mut block, number);
+            let first = number as u32 * BLOCK_ENTRIES;
+            let last = (first + BLOCK_ENTRIES).min(self.front.config.slots);
+            for slot in (first..last).map(SlotId) {
+                let at = slot.0 - first;
+                match entries[slot.0 as usize] {
+                    (_, Some(entry)) => slots::set(&mut block, number, at, cache, Some(entry)),
+                    (last, None) => slots::set_empty(&mut block, number, at, cache, last),
+                }
+            }
+            self.flash.write(self.flash.layout.directory_offset(number), &block).map_err(flash_error)?;
+        }
+        self.flash.sync_writes()?;
+        Ok(true)
+    }
+}

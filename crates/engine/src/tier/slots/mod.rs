@@ -1,0 +1,93 @@
+//! A cache whose pages are in slots, written in place.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `writer` | staging → flash |
+//! | `directory`, `upkeep` | the slot directory on flash, and how it is kept true (TAC) |
+//! | `cleaner` | flash → disk |
+//! | `flusher` | flushes |
+//! | `deletions` | pages that are forgotten |
+//! | `write_through` | changed pages to disk, where no log stands above |
+//! | `materialiser` | what is left on flash at checkpoints and shutdowns |
+//! | `durable` | what a checkpoint makes durable |
+
+pub(crate) mod cleaner;
+pub(crate) mod deletions;
+pub(crate) mod directory;
+pub(crate) mod durable;
+pub(crate) mod flusher;
+pub(crate) mod materialiser;
+pub(crate) mod upkeep;
+pub(crate) mod write_through;
+pub(crate) mod writer;
+
+use super::floor::Floor;
+use super::floor::background::BackgroundQueue;
+use super::floor::checkpointer::Checkpointer;
+use crate::TierOptions;
+use cleaner::Cleaner;
+use deletions::Deletions;
+use directory::SlotDirectory;
+use durable::DurableSlots;
+use entresol_core::{Directory, Position};
+use entresol_format::superblock::Superblock;
+use flusher::Flusher;
+use materialiser::Materialiser;
+use std::sync::Arc;
+use upkeep::Upkeep;
+use write_through::WriteThrough;
+use writer::Writer;
+
+/// What an open has found of slots.
+pub(crate) struct FoundSlots {
+    /// No page that is served from flash has a position below.
+    pub first: Position,
+    /// The slot directory on flash, of a policy that keeps it up with every page.
+    pub directory: Option<SlotDirectory>,
+    /// Copies of the temperatures written, ever.
+    pub temperatures_written: u64,
+}
+
+impl FoundSlots {
+    /// Of an empty cache.
+    pub(crate) fn empty(options: &TierOptions, superblock: &Superblock) -> Self {
+        let is_kept = options.policy.directory() == Directory::Slots;
+        let directory =
+            is_kept.then(|| SlotDirectory::empty(&options.layout(), options.slots, superblock.cache));
+        Self { first: Position(0), directory, temperatures_written: 0 }
+    }
+}
+
+/// See the module's header.
+pub(crate) struct Slots {
+    pub writer: Writer,
+    pub background: BackgroundQueue,
+    /// Of a policy that keeps its directory up with every page.
+    pub upkeep: Option<Arc<Upkeep>>,
+    pub deletions: Arc<Deletions>,
+    pub flusher: Arc<Flusher>,
+    /// Where no log stands above.
+    pub write_through: Option<WriteThrough>,
+    pub materialiser: Arc<Materialiser>,
+    pub checkpointer: Arc<Checkpointer>,
+}
+
+impl Slots {
+    pub(crate) fn new(floor: &Floor, found: FoundSlots) -> Self {
+        let upkeep = found.directory.map(|directory| Arc::new(Upkeep::new(floor, directory)));
+        let cleaner = Arc::new(Cleaner::new(floor));
+        let materialiser = Arc::new(Materialiser::new(floor, found.temperatures_written));
+        let checkpointer = floor.checkpointer(DurableSlots::new(floor, &cleaner, &materialiser));
+        let deletions = Arc::new(Deletions::new(floor, &upkeep));
+        Self {
+            writer: Writer::new(floor, &upkeep),
+            background: BackgroundQueue::new(floor, cleaner),
+            write_through: WriteThrough::new(floor),
+            flusher: Arc::new(Flusher::new(floor, &checkpointer)),
+            upkeep,
+            deletions,
+            materialiser,
+            checkpointer,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Writing changed pages to disk when no log stands above. The directory is empty after a crash, or an entry
+//! is invalid before the page's write: so flash is never older than disk.
+
+use crate::TierError;
+use crate::api::Victim;
+use crate::front::Front;
+use crate::tier::floor::Floor;
+use crate::tier::floor::disk_writes::DiskWrites;
+use crate::tier::floor::entry::Entry;
+use crate::tier::floor::turns::{Turns, Writing};
+use entresol_core::{Lsn, PageId, mutant};
+use std::sync::Arc;
+
+/// See the module's header.
+pub(crate) struct WriteThrough {
+    front: Arc<Front>,
+    disk_writes: Arc<DiskWrites>,
+    entry: Arc<Entry>,
+    turns: Arc<Turns>,
+}
+
+impl WriteThrough {
+    /// `None`: a log stands above.
+    pub(crate) fn new(floor: &Floor) -> Option<Self> {
+        Some(Self {
+            front: floor.front.clone(),
+            disk_writes: floor.disk_writes.clone(),
+            entry: floor.entry.clone(),
+            turns: floor.turns.clone()?,
+        })
+    }
+
+    /// Changed pages, each named once, go to disk, and to flash unless `around`.
+    pub(crate) fn write(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
+        let _turn = (!mutant!("two-writers-of-a-page")).then(|| self.turns.turn(pages, false));
+        let writing = Writing::begin(&self.front, pages)?;
+        for (page, _) in pages {
+            self.front.forget_range((*page, *page))?;
+        }
+        self.disk_writes.write_run(pages)?;
+        drop(writing);
+        if around {
+            self.front.tallies().bypassed.add(pages.len());
+            return Ok(());
+        }
+        for (page, data) in pages {
+            let victim = Victim { page: *page, lsn: Lsn(0), dirty: false, fdirty: true };
+            self.entry.take(victim, data)?;
+        }
+        Ok(())
+    }
+
+    /// Adjacent pages, `run`, whose bytes are `data`, go to disk alone. None of them is dirty.
+    pub(crate) fn write_run_around(&self, run: &[(PageId, &[u8])], data: &[u8]) -> Result<(), TierError> {
+        let ([(first, _), ..], [.., (last, _)]) = (run, run) else { return Ok(()) };
+        let _turn = self.turns.turn(run, false);
+        let _writing = Writing::begin(&self.front, run)?;
+        self.front.forget_range((*first, *last))?;
+        self.disk_writes.write_around(run, data)
+    }
+}

@@ -1,0 +1,110 @@
+//! Staging → flash: each page to its slot.
+
+use super::upkeep::Upkeep;
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use crate::error::flash_error;
+use crate::front::Front;
+use crate::tier::floor::Floor;
+use crate::tier::floor::flash::Flash;
+use crate::tier::floor::writers::Writes;
+use arrayvec::ArrayVec;
+use entresol_core::{GROUP_PAGES_MAX, WriteJob, WritePage, WritePages, mutant};
+use entresol_device::Io;
+use entresol_format::{PageFormat, page};
+use entresol_runtime::may_preempt;
+use entresol_shm::Gone;
+use std::sync::Arc;
+
+/// See the module's header.
+pub(crate) struct Writer {
+    front: Arc<Front>,
+    flash: Arc<Flash>,
+    upkeep: Option<Arc<Upkeep>>,
+}
+
+impl Writer {
+    pub(crate) fn new(floor: &Floor, upkeep: &Option<Arc<Upkeep>>) -> Self {
+        Self { front: floor.front.clone(), flash: floor.flash.clone(), upkeep: upkeep.clone() }
+    }
+
+    /// Writes pages; where a directory is kept on flash, their entries are valid afterwards.
+    fn write(&self, pages: &[WritePage], scratch: &mut [u8]) -> Result<(), TierError> {
+        match &self.upkeep {
+            None => self.write_slots(pages, scratch),
+            Some(upkeep) => {
+                upkeep.invalidate_slots(pages)?;
+                self.write_slots(pages, scratch)?;
+                upkeep.validate_slots(pages)
+            }
+        }
+    }
+
+    /// Pages to any slots. Not synced here: with most policies the directory of slot placement does not
+    /// survive a crash.
+    fn write_slots(&self, pages: &[WritePage], scratch: &mut [u8]) -> Result<(), TierError> {
+        let mut batch = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
+        for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.front.page_bytes())) {
+            let at = page.frame.0 % self.front.config.group_pages;
+            copy.copy_from_slice(self.front.staging.group(page.frame).page(at as usize));
+            // Now that the slot is known, so is the version: the slot and its counter of writes are stamped,
+            // too.
+            let id = page.page.expect("slot placement writes pages only");
+            if self.front.options.page_format == PageFormat::Native {
+                page::seal(copy, id, self.front.stamps.stamp_in(page.slot, page.stamp));
+            }
+            batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data: copy });
+        }
+        self.flash.run(&mut batch).map_err(flash_error)
+    }
+}
+
+impl Writes for Writer {
+    type Job = WriteJob;
+
+    /// The search may free frames with overtaken versions, and then wakes the evictors. If the page waits for
+    /// a slot, wakes a background task: its last look may have preceded `staged`.
+    fn next(&self, pages: &mut WritePages) -> Result<Option<WriteJob>, Gone> {
+        may_preempt();
+        let motion = self.upkeep.as_ref().map(|upkeep| upkeep.motion());
+        let (job, made_room, waits) = self.front.step(|partition| {
+            let published = partition.published();
+            let job = partition.take_write(pages);
+            let waits = job.is_none() && partition.write_waits_for_background();
+            (job, partition.published() > published, waits)
+        })?;
+        if let (Some(motion), Some(_)) = (motion, &job) {
+            motion.begin(pages);
+        }
+        if waits {
+            self.front.background.notify_one();
+        }
+        if made_room {
+            self.front.progress.notify_all();
+        }
+        Ok(job)
+    }
+
+    fn carry_out(
+        &self,
+        job: WriteJob,
+        pages: &WritePages,
+        scratch: &mut AlignedBuffer,
+    ) -> Result<(), TierError> {
+        if scratch.is_empty() {
+            *scratch = AlignedBuffer::new(self.front.config.group_pages as usize * self.front.page_bytes());
+        }
+        if mutant!("valid-before-written") {
+            let _ = self.front.with(|partition| partition.written(job.ticket, pages));
+        }
+        self.front.staging.collect(pages, |position| self.front.stamp(position))?;
+        self.write(pages, scratch)?;
+        if !mutant!("valid-before-written") {
+            self.front.with(|partition| partition.written(job.ticket, pages))?;
+        }
+        if let Some(upkeep) = &self.upkeep {
+            upkeep.writes_end(pages);
+        }
+        Ok(())
+    }
+}

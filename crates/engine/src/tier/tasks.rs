@@ -1,0 +1,45 @@
+//! The tasks of a tier: their names, and what each does until the tier stops.
+
+use super::parts::Parts;
+use super::ring::Ring;
+use super::serve::Server;
+
+/// What a task does.
+pub(super) type Work = fn(&Parts);
+
+/// The tasks of this tier.
+pub(super) fn of(parts: &Parts) -> Vec<(String, Work)> {
+    let options = &parts.floor.front.options;
+    let mut tasks: Vec<(String, Work)> = Vec::new();
+    let mut add = |name: &str, work: Work| tasks.push((name.to_owned(), work));
+    for at in 0..options.write_workers {
+        add(&format!("flash writer {at}"), |parts| parts.placed.write_staged(&parts.writers));
+    }
+    for at in 0..options.background_workers {
+        add(&format!("flash background {at}"), |parts| parts.placed.background().task());
+    }
+    if let Some(ring) = parts.placed.ring() {
+        add("flash directory", |parts| in_ring(parts, |ring| ring.segments.task()));
+        if ring.confirmer.is_some() {
+            let confirm: Work =
+                |parts| in_ring(parts, |ring| ring.confirmer.iter().for_each(|confirmer| confirmer.task()));
+            add("flash confirmer", confirm);
+        }
+        if ring.degrader.is_some() {
+            let degrade: Work =
+                |parts| in_ring(parts, |ring| ring.degrader.iter().for_each(|degrader| degrader.task()));
+            add("flash failures", degrade);
+        }
+    }
+    if parts.server.is_some() {
+        add("flash fronts", |parts| parts.server.iter().for_each(Server::watch_task));
+        add("flash flushes", |parts| parts.server.iter().for_each(Server::flush_task));
+        add("flash checkpoints", |parts| parts.server.iter().for_each(Server::checkpoint_task));
+        add("flash orders", |parts| parts.server.iter().for_each(Server::order_task));
+    }
+    tasks
+}
+
+fn in_ring(parts: &Parts, work: fn(&Ring)) {
+    parts.placed.ring().into_iter().for_each(work);
+}
