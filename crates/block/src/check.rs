@@ -1,4 +1,4 @@
-//! Checking a volume without a server: as `entresol_engine::check`, with the label beside the disk.
+//! Checking a volume without a server: as `entresol_engine::check`, with the label in a file.
 
 use crate::journal;
 use crate::open::{look, named_by, open};

@@ -50,16 +50,16 @@ pub struct VolumeConfig {
     /// Its size.
     #[serde(default = "usual_journal_bytes")]
     pub journal_bytes: u64,
-    /// A sequential stream goes around the cache when it is so long; 0: never.
+    /// A sequential stream of this length bypasses the cache; 0: never.
     #[serde(default = "usual_bypass_bytes")]
     pub sequential_bypass_bytes: u64,
-    /// Hits go to disk while flash is slower.
+    /// Hits are read from disk while flash is slower.
     #[serde(default = "usual_hits_to_disk")]
     pub hits_to_disk: bool,
     /// The budget of writes to flash: "unlimited", device writes such as "0.5x", or bytes such as "200G".
     #[serde(default = "usual_writes_per_day")]
     pub flash_writes_per_day: String,
-    /// Writes go to disk alone while so much of the cache is newer than disk, in percent.
+    /// Writes bypass the cache while this percentage of it is newer than disk.
     #[serde(default = "usual_dirty_percent")]
     pub dirty_percent_max: u64,
     /// The policy changes by itself when the cache's shadows advise it.
@@ -199,7 +199,7 @@ impl VolumeConfig {
         Ok(())
     }
 
-    /// What goes around the cache.
+    /// The options of the bypass.
     ///
     /// # Errors
     /// If that cannot be.

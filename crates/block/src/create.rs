@@ -1,4 +1,4 @@
-//! Making a volume. A kill at any moment leaves what the next making recognises and begins anew:
+//! Making a volume. After a kill at any moment the next making recognises the remains and begins anew:
 //!
 //! 1. The label is made under another name, `LABEL.making`. It is locked.
 //! 2. The cache is made on flash, and bound to that label.
@@ -79,7 +79,7 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// What a making that was cut off has left: its label, and the cache on `flash` that is bound to it.
+/// Removes the remains of a making that was cut off: its label, and the cache on `flash` that is bound to it.
 fn forget(making: &Path, flash: &dyn Device) -> Result<(), OpenError> {
     if making.symlink_metadata().is_err() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Changes in a configuration file. All that is not changed stays: comments, order, and what was left out.
+//! Changes in a configuration file. Everything else stays: comments, order, and missing options.
 
 use crate::{ConfigError, VolumeConfig};
 use toml_edit::{DocumentMut, Item, Value};

@@ -20,7 +20,7 @@ use thiserror::Error;
 /// A volume cannot be made or opened. The sentence says what to do.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// What was asked for is not possible.
+    /// The request is not possible.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A device cannot be opened.
@@ -159,7 +159,7 @@ pub(crate) fn named_by(label: &dyn Device) -> Result<Uuid, TierError> {
     Ok(disk_binding(label)?.map_or(Uuid::NIL, |binding| binding.log))
 }
 
-/// The device of a journal, and who keeps it.
+/// The device of a journal, and its keeper.
 type KeptJournal = (Arc<dyn Device>, journal::Origin);
 
 /// The journal of the configuration, if it has one. Made if need be.
@@ -261,7 +261,7 @@ pub fn detach_volume(config: &VolumeConfig, loss: Loss) -> Result<DetachReport, 
     }
     let mut notices = Vec::new();
     if is_journal_named {
-        // What a killed server has acknowledged comes first.
+        // First the acknowledged writes of a killed server.
         let options = found.map_or_else(|| config.cache_options(), |found| Ok(found.into()))?;
         let (volume, told) = open_cache(config, options)?;
         volume.close()?;
@@ -286,7 +286,7 @@ pub fn detach_volume(config: &VolumeConfig, loss: Loss) -> Result<DetachReport, 
 }
 
 /// Begins an empty cache with the configuration `after` on the flash of a volume without a server; all dirty
-/// pages are copied to disk first. Returns what the detach came to, and `after` with the number of slots.
+/// pages are copied to disk first. Returns the outcome of the detach, and `after` with the number of slots.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -306,8 +306,8 @@ pub fn empty_volume(
     Ok((report, after))
 }
 
-/// A volume without a server goes on under the policy of the configuration `after`: its cache keeps its pages
-/// if the policy finds them, or is emptied as by [`empty_volume`]. Returns `after` with the number of slots.
+/// A volume without a server takes the policy of the configuration `after`: its cache keeps its pages if the
+/// policy finds them, or is emptied as by [`empty_volume`]. Returns `after` with the number of slots.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -352,7 +352,7 @@ pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> 
         return Ok(VolumeStatus { policy, mode, slots: options.slots().into(), ..none });
     }
     let flash = open("flash", &config.flash, config.direct_io)?;
-    // Without its label, what is on flash is told.
+    // Without its label, the contents of the flash are reported.
     let is_free = |label: Arc<dyn Device>| -> Result<bool, TierError> {
         Ok(FlashTier::bound_options(&*flash, &*label)?.is_none() && !is_flash_needed(&*label)?)
     };

@@ -3,7 +3,7 @@
 
 use entresol_engine::TierError;
 
-/// What is said otherwise of a volume. Longer phrases before those that are parts of them.
+/// Phrases, and their replacements for a volume. Longer phrases before those that are parts of them.
 const PHRASES: [(&str, &str); 11] = [
     ("restore the database from a backup, or recover it from the log", "restore the volume from a backup"),
     ("restore the database from a backup", "restore the volume from a backup"),

@@ -1,5 +1,5 @@
-//! The file of a journal. It is in a folder where everybody may make files, and its path is written by
-//! people. So nothing is overwritten or removed that is not known for a journal.
+//! The file of a journal. It is in a folder where every user may make files, and its path is written by
+//! people. So nothing is overwritten or removed that is not known to be a journal.
 //!
 //! A new file has a head before it has its size. So a file that is not empty and has no head is no journal,
 //! whatever a kill has cut off.
@@ -28,7 +28,7 @@ pub(crate) fn boot() -> Uuid {
     u128::from_str_radix(&digits, 16).map_or(Uuid::NIL, |number| Uuid(number.to_be_bytes()))
 }
 
-/// Who keeps the journal of this volume.
+/// The keeper of this volume's journal.
 pub(crate) fn origin(config: &VolumeConfig) -> Result<Origin, OpenError> {
     let of = |what, path: &Path| Identity::of(path).map_err(|error| device_error(what, path, error));
     let parts = Parts {
@@ -41,7 +41,7 @@ pub(crate) fn origin(config: &VolumeConfig) -> Result<Origin, OpenError> {
     Ok(Origin { boot: boot(), parts, names: Some(Names { name, disk, flash, label }) })
 }
 
-/// What a file is, as far as its first sectors tell.
+/// The kind of a file, by its first sectors.
 pub(super) enum Looked {
     /// Empty, or not there.
     Blank,
@@ -110,7 +110,7 @@ impl Looked {
     }
 }
 
-/// Opens the journal of the volume, or makes it. What is no journal is refused, and is left as it is.
+/// Opens the journal of the volume, or makes it. A file that is no journal is refused and not changed.
 pub(crate) fn open_file(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenError> {
     let path = &config.journal;
     let refuse = |why: String| device_error("journal", path, why);
@@ -144,7 +144,7 @@ pub(crate) fn open_file(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenEr
     };
     let device = |options| FileDevice::open(path, options).map_err(|error| refuse(error.to_string()));
     if !is_new {
-        // One that a killed server has left is used as it is.
+        // The file of a killed server is used unchanged.
         return Ok(Arc::new(device(FileOptions { is_direct_wanted: false, ..FileOptions::existing() })?));
     }
     let bytes = config.journal_bytes;
@@ -157,7 +157,7 @@ pub(crate) fn open_file(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenEr
 /// A head that says that there is nothing, in a file without more. Refused if another program has just made
 /// one there.
 fn make(path: &Path, bytes: u64, length: u64) -> IoResult<()> {
-    // Not through a link, which may have come meanwhile.
+    // Not through a link, which may have been made meanwhile.
     let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)?;
@@ -171,7 +171,7 @@ fn make(path: &Path, bytes: u64, length: u64) -> IoResult<()> {
     file.write_all_at(&block, HEADS[0])
 }
 
-/// The journals in the usual folder, and what they are. Those that cannot be read are left out.
+/// The journals in the usual folder, with their kinds. Unreadable ones are omitted.
 pub(super) fn in_usual_folder() -> Vec<(PathBuf, Looked)> {
     let entries = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
     let is_one = |name: &str| name.starts_with(NAME.0) && name.ends_with(NAME.1);
@@ -184,7 +184,7 @@ pub(super) fn in_usual_folder() -> Vec<(PathBuf, Looked)> {
 }
 
 /// Refuses a volume whose label names a journal that is not the one of the configuration, and is in the usual
-/// folder. `log`: what the label names.
+/// folder. `log`: the journal that the label names.
 pub(crate) fn check_elsewhere(config: &VolumeConfig, log: Uuid) -> Result<(), OpenError> {
     let is_named = |looked: &Looked| log != Uuid::NIL && looked.life() == log;
     if log == Uuid::NIL || Looked::at(&config.journal).is_ok_and(|looked| is_named(&looked)) {

@@ -1,6 +1,6 @@
 //! Writes that were acknowledged and may not be durable, on a device that outlives the program: a file in
 //! memory (tmpfs). After a kill of the server its successor carries them out again, in their order, before it
-//! serves anybody. A power failure takes the journal, and with it nothing that was promised.
+//! serves any client. A power failure destroys the journal, and no promise with it.
 //!
 //! A ring of records. A record is written when its write is visible and before it is acknowledged, by one
 //! task at a time; so those that were acknowledged follow each other without a gap. A flush makes all writes
@@ -11,22 +11,22 @@
 //!
 //! Invariants:
 //!
-//! - The record at `first` and all after it, in the order of their numbers, are whole. What follows the last
-//!   one has another number, or a wrong checksum.
+//! - The record at `first` and all after it, in the order of their numbers, are whole. The bytes after the
+//!   last one have another number, or a wrong checksum.
 //! - Each life of a journal, from one open of the volume to the next, has an identity of its own, which the
 //!   label of the disk names durably before a write is acknowledged ([`entresol_engine::Layer::bind_log`]).
 //!   An open without this journal makes the label name another one, or none. So records are carried out only
-//!   if nobody has written to the volume without them; opens that did not succeed make no difference.
-//! - A journal that is older than the machine's last start is blank: of a file that is not in memory, a power
-//!   failure may leave an older state.
-//! - Records are carried out on the volume only that made them, not on a copy of it (`parts`). What is not
-//!   this volume's is refused, and stays as it is.
+//!   if the volume was not written to without them; opens that did not succeed make no difference.
+//! - A journal that is older than the machine's last start is blank: of a file that is not in memory, after a
+//!   power failure its state may be an older one.
+//! - Records are carried out on the volume only that made them, not on a copy of it (`parts`). A journal of
+//!   another volume is refused and not changed.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `file` | the file of a journal: making, opening and removing it |
-//! | `owner` | what an owner asks for by hand: which journals are there, whose they are |
-//! | `parts` | what tells the parts of a volume from copies |
+//! | `owner` | commands of an owner: list journals, and say whose they are |
+//! | `parts` | the identity of a volume's parts, to distinguish copies |
 //! | `record` | the bytes |
 
 mod file;
@@ -77,7 +77,7 @@ pub(crate) struct Mark {
     pub at: u64,
 }
 
-/// What an earlier program has left.
+/// The records of an earlier program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     /// Nothing, and nothing is missing.
@@ -133,7 +133,7 @@ pub(crate) enum LeftError {
 }
 
 impl Journal {
-    /// The journal on `device`, as it was left since the machine's start; a new one if there is none.
+    /// The journal on `device`, in its state since the machine's start; a new one if there is none.
     ///
     /// # Errors
     /// The device's.
@@ -166,7 +166,7 @@ impl Journal {
         Some(self.state.lock().head.flushed).filter(|flushed| *flushed != Flushed::default())
     }
 
-    /// What was left, if the label of the disk names `log`.
+    /// The records of an earlier program, if the label of the disk names `log`.
     ///
     /// # Errors
     /// The device's; [`NotOurs`].
@@ -226,7 +226,7 @@ impl Journal {
 
     fn begin_as(&self, life: Uuid) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
-        // Whatever lies in the ring has a smaller number.
+        // All records in the ring have smaller numbers.
         let records = self.records(state.head.first)?;
         let number = records.last().map_or(state.next.number, |last| last.number + 1).max(state.next.number);
         state.next = Mark { number, at: 0 };
@@ -248,7 +248,7 @@ impl Journal {
         names.encode(&mut block).map_or(Ok(()), |()| self.device.write(NAMES_AT, &block))
     }
 
-    /// What is visible now is before this place.
+    /// All writes that are visible now are before this place.
     pub fn mark(&self) -> Mark {
         self.state.lock().next
     }

@@ -1,5 +1,4 @@
-//! What the owner of journals asks for by hand: which are there, whose they are, and removing those that no
-//! volume needs.
+//! Commands for the owner of journals: list them, say whose they are, and remove unneeded ones.
 
 use super::file::{self, Looked, boot, count, in_usual_folder, open_file, origin};
 use super::{Journal, Names};
@@ -10,7 +9,7 @@ use serde::Serialize;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// What a journal is needed for.
+/// The use of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalState {
@@ -35,7 +34,7 @@ pub struct JournalReport {
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// What it is needed for.
+    /// Its use.
     pub state: JournalState,
     /// Its volume.
     pub volume: Option<Names>,
@@ -47,7 +46,7 @@ fn held(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// What the label at `path` names. `None`: it cannot be read.
+/// The journal that the label at `path` names. `None`: it cannot be read.
 fn named_by(path: &Path) -> Option<Uuid> {
     let device = crate::open::look("label", path).ok()?;
     Some(disk_binding(&*device).ok()??.log)
@@ -149,7 +148,7 @@ pub fn accept_journal(config: &VolumeConfig) -> Result<u64, OpenError> {
     journal.accept().and_then(|()| journal.count()).map_err(|error| VolumeError::Journal(error).into())
 }
 
-/// The volume goes on without the journal that its disk's label names: acknowledged writes that were not
+/// The volume continues without the journal that its disk's label names: acknowledged writes that were not
 /// flushed may be missing. The file of the journal stays: it may be of the volume that this is a copy of.
 /// False: the label names none.
 ///

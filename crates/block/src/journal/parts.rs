@@ -2,7 +2,7 @@
 //!
 //! A copy has the same bytes: the same label, which names the same journal. So the journal of a volume whose
 //! server was killed names the parts themselves: files by device, inode and time of birth, block devices by
-//! what the kernel says of them. Numbers of devices may change while the machine runs (a device that is
+//! the kernel's identity of them. Numbers of devices may change while the machine runs (a device that is
 //! attached anew). So parts that differ are a reason to ask the owner, and never to discard anything.
 
 use entresol_format::checksum;
@@ -21,7 +21,7 @@ const DEVICE: u64 = 3;
 pub struct Identity(pub [u64; 4]);
 
 impl Identity {
-    /// What is at `path`.
+    /// The part at `path`.
     ///
     /// # Errors
     /// If it cannot be examined.
@@ -97,7 +97,7 @@ pub struct Names {
     pub label: PathBuf,
 }
 
-/// Who keeps a journal, and when.
+/// The keeper of a journal, and the time.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     /// The machine's start. Nil: not known.

@@ -30,7 +30,7 @@ use entresol_format::checksum;
 /// Bytes of a head, and of a record without its data.
 pub(crate) const HEAD_BYTES: usize = 512;
 const HEAD_MAGIC: &[u8; 8] = b"EntrJrn3";
-/// What the magics of all versions of a head begin with.
+/// The beginning of the magics of all versions of a head.
 const HEAD_MAGICS: &[u8; 7] = b"EntrJrn";
 const RECORD_MAGIC: &[u8; 8] = b"EntrJrec";
 const NAMES_MAGIC: &[u8; 8] = b"EntrJown";
@@ -182,7 +182,7 @@ impl Names {
 /// Numbers, places and offsets are below this one. Else a block was made up.
 const NUMBER_MAX: u64 = 1 << 61;
 
-/// What a record is of.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A write to the cache, whose data follows.

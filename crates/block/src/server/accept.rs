@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a socket that gives an error is left alone.
+/// How long a socket that gives an error is not polled.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Most connections too many that are told so at once.
@@ -43,7 +43,7 @@ pub(super) fn check_length(path: &Path) -> Result<(), ServerError> {
     ))
 }
 
-/// Refuses what exists, but for a socket that a killed server has left behind.
+/// Refuses an existing file, but for the socket of a killed server.
 fn check_path(path: &Path) -> Result<(), ServerError> {
     let refuse = |why: &str| Err(failed(path.display(), why));
     let Ok(metadata) = path.symlink_metadata() else {

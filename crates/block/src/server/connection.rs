@@ -1,5 +1,5 @@
-//! A connection. One thread receives: the handshake, then requests. Replies are sent by whoever carried out
-//! the request.
+//! A connection. One thread receives: the handshake, then requests. The task that carried out a request sends
+//! its reply.
 
 use super::outgoing::{Outgoing, send_all};
 use super::receive::Receiver;
@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 
 /// Bytes that are received at once.
 const RECEIVE_BYTES: usize = 64 << 10;
-/// Buffers that are used again have so many bytes, which is enough for what is read and written often.
+/// Bytes of a reused buffer: enough for frequent reads and writes.
 const POOLED_BYTES: usize = 16 << 10;
 /// Buffers that are kept.
 const POOLED_MAX: usize = 64;
 
-/// No connection reserves more than this part of the bytes for all: a client that does not read its replies
-/// leaves room for others.
+/// No connection reserves more than this part of the bytes for all: so a client that does not read its
+/// replies cannot take all.
 const SHARES: usize = 4;
 
 /// The socket of a client.
@@ -60,7 +60,7 @@ impl Stream {
         of_both!(self, stream => (&mut &*stream).read(buffer))
     }
 
-    /// Receives what has come; `WouldBlock` if that is nothing.
+    /// Receives the bytes that have arrived; `WouldBlock` if there are none.
     pub fn read_now(&self, buffer: &mut [u8]) -> Result<usize> {
         let (count, _) = of_both!(self, stream => recv(stream, buffer, RecvFlags::DONTWAIT))?;
         Ok(count)
@@ -70,7 +70,7 @@ impl Stream {
         of_both!(self, stream => stream.as_fd())
     }
 
-    /// Sends what the client takes at once; `WouldBlock` if that is nothing.
+    /// Sends as much as the client takes at once; `WouldBlock` if that is nothing.
     pub fn send_now(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let mut none = SendAncillaryBuffer::default();
@@ -107,7 +107,7 @@ pub(super) struct Connection {
     over: AtomicBool,
 }
 
-/// What a connection too many may send, and for how long.
+/// The limits of a surplus connection: bytes and time.
 const REFUSED_BYTES: usize = 4096;
 const REFUSAL_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -130,7 +130,7 @@ impl Received {
         Ok(count > 0)
     }
 
-    /// As [`Received::fill`]; `WouldBlock` if nothing has come.
+    /// As [`Received::fill`]; `WouldBlock` if nothing has arrived.
     pub fn fill_now(&mut self, stream: &Stream) -> Result<bool> {
         let count = stream.read_now(&mut self.buffer)?;
         (self.start, self.end) = (0, count);
@@ -162,12 +162,12 @@ impl Connection {
         self.over.load(SeqCst)
     }
 
-    /// What is under way is answered, and nothing more is received.
+    /// Requests under way are answered, and nothing more is received.
     pub fn receive_no_more(&self) {
         self.stream.shutdown(Shutdown::Read);
     }
 
-    /// Ends it at once: what is not answered yet will not be.
+    /// Ends it at once: unanswered requests stay unanswered.
     pub fn cut(&self) {
         self.stream.shutdown(Shutdown::Both);
     }

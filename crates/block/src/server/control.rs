@@ -1,4 +1,4 @@
-//! Questions to a running server: one line of JSON each way, over a socket beside the data socket.
+//! Questions to a running server: one line of JSON each way, over a control socket.
 
 use super::Shared;
 use crate::volume::told_of_loss;
@@ -34,14 +34,14 @@ pub enum ControlRequest {
         /// See above.
         accept_loss: bool,
     },
-    /// The cache goes on in the mode and under the policy of this configuration.
+    /// The cache takes the mode and the policy of this configuration.
     SetCache {
         /// The configuration.
         config: Box<VolumeConfig>,
         /// See above.
         accept_loss: bool,
     },
-    /// What goes around the cache, as in the configuration.
+    /// The bypass options of the configuration.
     Steer {
         /// See [`crate::SteerOptions`], as are the next ones.
         sequential_bypass_bytes: u64,
@@ -61,7 +61,7 @@ pub enum ControlRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlReply {
-    /// The state, after what was asked for.
+    /// The state after the change.
     Status(Box<VolumeStatus>),
     /// What went wrong, in a sentence.
     Error(String),
@@ -95,7 +95,7 @@ fn read_line(stream: &UnixStream) -> std::io::Result<String> {
 /// Answers in a thread of its own: a drain takes its time.
 pub(super) fn answer(shared: &Arc<Shared>, stream: UnixStream) {
     let shared = shared.clone();
-    // It ends by itself; who asked may have gone.
+    // It ends by itself; the client may have closed the connection.
     drop(spawn("block control", move || _ = answer_one(&shared, stream)));
 }
 

@@ -3,8 +3,8 @@
 //! Invariants:
 //!
 //! - A hit that cannot be served from flash after all is carried out by a worker.
-//! - The thread of the connection waits for nothing but flash and its socket while a hit is under way: what a
-//!   hit has reserved may be what the thread would wait for.
+//! - The thread of the connection waits for nothing but flash and its socket while a hit is under way: the
+//!   hit's reservation may be the one that the thread would wait for.
 
 use super::Shared;
 use super::job::Job;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// See the module's header.
 pub(super) struct Hits<'a> {
     shared: &'a Arc<Shared>,
-    /// `None`: the kernel does not permit it. Then workers read what does not come alone.
+    /// `None`: the kernel does not permit it. Then workers read hits that arrive together.
     queue: Option<ReadQueue<(Job, Ahead<'a>)>>,
     /// Received and not begun yet.
     received: Vec<(Job, Ahead<'a>)>,
@@ -50,7 +50,8 @@ impl<'a> Hits<'a> {
         Ok(())
     }
 
-    /// Begins what was received. The only one of a client that waits for each reply is read at once.
+    /// Begins the hits that were received. The only one of a client that waits for each reply is read at
+    /// once.
     pub fn begin(&mut self) {
         let is_alone = self.received.len() == 1 && self.queue.as_ref().is_none_or(ReadQueue::is_idle);
         let mut received = std::mem::take(&mut self.received);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Longest read that the thread may serve that receives.
 const SMALL_READ_BYTES_MAX: u32 = 64 << 10;
 
-/// What a request has reserved, until dropped: a place in its connection, and bytes.
+/// The reservation of a request, until dropped: a place in its connection, and bytes.
 pub(super) struct Reserved {
     shared: Arc<Shared>,
     connection: Arc<Connection>,
@@ -73,7 +73,7 @@ impl Job {
         Self { request, is_sequential: false, replies, data, reserved }
     }
 
-    /// What it reads, if that is little and not of a long sequential stream.
+    /// The range that it reads, if that is short and not of a long sequential stream.
     pub fn is_small_read(&self) -> Option<(u64, u64)> {
         match self.request.command {
             Command::Read { offset, length, .. } if length <= SMALL_READ_BYTES_MAX && !self.is_sequential => {
@@ -134,7 +134,7 @@ impl Drop for Job {
     }
 }
 
-/// What a worker carries out: a request of an NBD client, or of the kernel's driver.
+/// A unit of work for a worker: a request of an NBD client, or of the kernel's driver.
 pub(super) enum Work {
     Nbd(Job),
     Ublk(ublk::Job),

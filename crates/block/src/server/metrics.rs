@@ -1,6 +1,6 @@
 //! Metrics in Prometheus' text format, over HTTP on the loopback interface.
 //!
-//! Nothing is counted here: each request for metrics reads what the caches and the server count anyway.
+//! Nothing is counted here: each request for metrics reads the counters of the caches and the server.
 
 use super::accept::{check_loopback, failed};
 use super::{Server, ServerError, Shared};
@@ -17,7 +17,7 @@ const HEAD_BYTES_MAX: u64 = 16 << 10;
 /// Longest time of a request without progress.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What a server counts, besides its cache.
+/// The server's own counters, without its cache's.
 #[derive(Default)]
 pub(super) struct Counts {
     requests: [AtomicU64; KINDS.len()],
@@ -43,7 +43,7 @@ impl Counts {
     }
 }
 
-/// What a scrape reads.
+/// The sources of a scrape.
 struct Source {
     shared: Vec<Weak<Shared>>,
     recorder: PrometheusRecorder,

@@ -6,19 +6,19 @@
 //! | `accept` | listening sockets, and the thread that accepts |
 //! | `connection` | one thread a connection; the handshake |
 //! | `receive` | requests, and the data of writes |
-//! | `hits` | what that thread reads from flash itself, many hits at once |
+//! | `hits` | hits that this thread reads itself, many at once |
 //! | `job` | carrying out a request; the workers |
 //! | `ublk` | a block device of the kernel (feature `ublk`; else `no_ublk` refuses it) |
 //! | `outgoing` | the replies of a connection |
 //! | `control` | questions to a running server |
-//! | `metrics` | what is counted, for Prometheus |
+//! | `metrics` | counters, for Prometheus |
 //! | `notify` | signals, and telling the service manager |
 //!
 //! Invariants:
 //!
 //! - Memory for requests is reserved before it is taken: bytes for the process, requests for each connection.
-//! - A client that neither reads nor sends holds what it reserved for a limited time, and no worker. What one
-//!   connection can reserve is a part of all.
+//! - A client that neither reads nor sends holds its reservation for a limited time, and no worker. One
+//!   connection can reserve only a part of all.
 //! - A request that was begun is ended before its connection is, whatever the client does.
 
 mod accept;
@@ -103,7 +103,7 @@ impl ServerOptions {
 /// A block device of the kernel's driver ublk.
 #[derive(Clone, Debug)]
 pub struct UblkOptions {
-    /// The disk's label. A server finds by its path the device that the one before has left.
+    /// The disk's label. By its path a server finds the device of its predecessor.
     pub label: PathBuf,
 }
 
@@ -258,7 +258,7 @@ impl Server {
         // The acceptor polls it; it ends by itself if this fails, for then it has ended.
         let _ = self.stop.write_all(&[0]);
         self.acceptor.join();
-        // While there are workers: they carry out what the kernel asks for meanwhile.
+        // While there are workers: they carry out the kernel's requests meanwhile.
         self.door.take().into_iter().for_each(Door::stop);
         self.shared.queue.close();
         self.workers.into_iter().for_each(|worker| worker.join());

@@ -18,7 +18,8 @@ pub(super) fn wait_for_signal(ready: impl FnOnce()) -> std::io::Result<()> {
     received.read_exact(&mut [0])
 }
 
-/// Tells the service manager, if it listens (sd_notify(3)). Nobody else misses it, so errors do not matter.
+/// Tells the service manager, if it listens (sd_notify(3)). Only it needs the message, so errors do not
+/// matter.
 pub(super) fn tell(state: &str) {
     let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let place = place.to_string_lossy();

@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //!
-//! - One task sends at a time; the replies of all others wait in a queue, in the order in which they came.
+//! - One task sends at a time; the replies of all others wait in a queue, in the order of their arrival.
 //! - A worker sends for [`PATIENCE`] only. If the client has not taken all by then, a thread of the
-//!   connection goes on. So a client that does not read its replies keeps no worker from other clients.
-//! - A reply keeps what its request has reserved until it is sent, or its connection is at an end.
+//!   connection continues. So a client that does not read its replies occupies no worker.
+//! - A reply keeps its request's reservation until it is sent, or its connection is at an end.
 
 use super::connection::{Connection, Stream};
 use super::job::Job;
@@ -74,8 +74,7 @@ impl Outgoing {
         !state.waiting.is_empty() && !std::mem::replace(&mut state.is_sent, true)
     }
 
-    /// The next replies to send, after those that are left in `batch`. If there are none, nobody sends any
-    /// more.
+    /// The next replies to send, after the rest of `batch`. If there are none, no task sends any more.
     fn next(&self, batch: &mut VecDeque<Reply>) {
         let mut state = self.0.lock();
         let count = state.waiting.len().min(BATCH_MAX - batch.len());
@@ -138,14 +137,14 @@ pub(super) fn send_all(stream: &Stream, mut bytes: &[u8], time_max: Duration) ->
 }
 
 impl Connection {
-    /// Sends replies, or leaves that to the task that sends. If it fails the connection is at an end.
+    /// Sends replies, or queues them for the task that sends. If it fails the connection is at an end.
     pub fn send(self: &Arc<Self>, replies: impl IntoIterator<Item = Reply>) {
         if self.outgoing.add(replies.into_iter()) {
             self.send_waiting(VecDeque::new(), Some(Instant::now() + PATIENCE));
         }
     }
 
-    /// Sends what is left of `batch` and all replies that wait, until `deadline`; then a thread goes on.
+    /// Sends the rest of `batch` and all waiting replies, until `deadline`; then a thread continues.
     fn send_waiting(self: &Arc<Self>, mut batch: VecDeque<Reply>, deadline: Option<Instant>) {
         loop {
             self.outgoing.next(&mut batch);

@@ -1,5 +1,5 @@
-//! The receiving side of a connection after its handshake: requests, and the data of writes, which goes
-//! straight to the buffer that it is written from.
+//! The receiving side of a connection after its handshake: requests, and the data of writes, which is
+//! received into the buffer that it is written from.
 //!
 //! Invariant: before the thread waits for anything but flash, and its socket meanwhile, the hits that it
 //! reads itself are at an end and their replies sent.
@@ -105,7 +105,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Reserves what the request needs, and receives its data.
+    /// Makes the request's reservation, and receives its data.
     fn take(&mut self, request: Request) -> Result<Job> {
         let bytes = match request.command {
             Command::Read { length, .. } | Command::Write { length, .. } => length as usize,
@@ -152,7 +152,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// To whom carries it out. A read that needs no disk is not worth another thread if nothing is behind it.
+    /// Gives it to a worker. A read that needs no disk is not worth another thread if no request follows it.
     fn dispatch(&mut self, job: Job) {
         let Err(job) = self.hits.take(job) else { return };
         let is_own = |(offset, length)| {

@@ -1,4 +1,4 @@
-//! What was decided, counted by reason, and how long reads and writes took.
+//! Decisions, counted by reason, and durations of reads and writes.
 
 use super::Why;
 use entresol_engine::{DurationTally, Durations, Served};
@@ -20,7 +20,7 @@ impl Place {
     pub const ALL: [Place; 5] =
         [Place::Staging, Place::Flash, Place::Disk, Place::CacheWrite, Place::DiskWrite];
 
-    /// What it is called in `status`, and the name of its metric.
+    /// Its name in `status`, and the name of its metric.
     pub fn names(self) -> (&'static str, &'static str) {
         match self {
             Place::Staging => ("read from memory", "entresol_block_read_staging_seconds"),
@@ -37,7 +37,7 @@ impl Place {
 pub(crate) struct ByReason {
     /// Read past the flash.
     pub reads: [AtomicU64; Why::ALL.len()],
-    /// Read from disk, and left out of the cache.
+    /// Read from disk, and kept out of the cache.
     pub stayed_out: [AtomicU64; Why::ALL.len()],
     /// Written past the flash.
     pub writes: [AtomicU64; Why::ALL.len()],
@@ -57,7 +57,7 @@ pub struct Bypassed {
     pub why: String,
     /// Read from disk without a look at flash.
     pub reads: u64,
-    /// Read from disk, and left out of the cache.
+    /// Read from disk, and kept out of the cache.
     pub stayed_out: u64,
     /// Written to disk alone.
     pub writes: u64,

@@ -1,15 +1,14 @@
-//! When the cache steps aside: what goes around it, and what does not enter it.
+//! When the cache steps aside: which requests bypass it, and which pages do not enter it.
 //!
 //! | file | what it decides |
 //! |---|---|
 //! | `streams` | which requests belong to a long sequential stream |
 //! | `route` | which hits are read from disk, because flash would take longer |
-//! | `counts` | what was decided, counted by reason; how long reads and writes took |
+//! | `counts` | decisions, counted by reason; durations of reads and writes |
 //!
-//! What may be written to flash in a day is the engine's [`Budget`]; whether another policy would do better,
-//! the core's [`Switcher`]. These files do no I/O and read no clock.
-//! This one feeds them: it takes the time, four times a second while there are requests, and what the cache
-//! has counted since.
+//! The engine's [`Budget`] limits the writes to flash in a day; the core's [`Switcher`] decides whether
+//! another policy would do better. These files do no I/O and read no clock. This one feeds them: it takes the
+//! time, four times a second while there are requests, and the counts of the cache since.
 //!
 //! Invariant: whatever is decided here, a request reads and writes the same bytes. Nothing but speed and the
 //! contents of the cache depend on it.
@@ -34,26 +33,26 @@ use route::{Costs, Probe, Reads, Router, TICK};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Longer reads do not tell how slow a disk is: most of their time goes into the data.
+/// Longer reads do not show how slow a disk is: most of their time is transfer.
 const TELLING_PAGES_MAX: u64 = 16;
-/// Flash writes are the bottleneck while as many as may be are under way for this part of the time. One
-/// alone is under way all the time when clients flush what they write: each flush waits for its own.
+/// Flash writes are the bottleneck while as many as may be are under way for this part of the time. One alone
+/// is under way all the time when clients flush each write: each flush waits for its own.
 const BUSY: f64 = 0.9;
-/// Reads do not enter a flash device that is so slow that this part of its hits goes to disk.
+/// Reads do not enter a flash device that is so slow that this part of its hits is read from disk.
 const SLOW_SHARE: f64 = 0.5;
 
-/// What the owner of a volume decides.
+/// The options of a volume's owner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SteerOptions {
-    /// A sequential stream goes around the cache when it has become so long, in bytes. 0: never.
+    /// A sequential stream of this many bytes bypasses the cache. 0: never.
     pub sequential_bypass_bytes: u64,
-    /// Hits go to disk while flash is slower.
+    /// Hits are read from disk while flash is slower.
     pub hits_to_disk: bool,
     /// The budget of writes to flash.
     pub flash_writes_per_day: DailyWrites,
-    /// Writes go to disk alone while so much of the cache is newer than disk, in percent. 100: never.
+    /// Writes bypass the cache while this percentage of it is newer than disk. 100: never.
     pub dirty_percent_max: u64,
-    /// The cache goes on under another policy when its shadows advise it, if it keeps its pages then.
+    /// The cache takes another policy when its shadows advise it, if it keeps its pages then.
     pub switch_policy: bool,
 }
 
@@ -69,7 +68,7 @@ impl Default for SteerOptions {
     }
 }
 
-/// Why something goes around the cache, or does not enter it.
+/// Why a request bypasses the cache, or a page does not enter it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Why {
@@ -93,14 +92,14 @@ struct State {
     router: Router,
     budget: Budget,
     last: Time,
-    /// What the cache had counted then: pages written to flash, microseconds of writes, populations, and
-    /// those that staging had no room for.
+    /// The counts of the cache at that time: pages written to flash, microseconds of writes, populations, and
+    /// populations that found no room in staging.
     flash_writes: u64,
     writing_us: u64,
     populated: u64,
     dropped: u64,
     switcher: Switcher,
-    /// What is to be done, and what was done last.
+    /// The change to make, and the last one.
     advice: Option<Advice>,
     followed: Option<Advice>,
 }
@@ -157,7 +156,7 @@ pub(crate) struct Steering {
     hits: [AtomicU64; 2],
     probe_disk: AtomicBool,
     probe_flash: AtomicBool,
-    /// [`Why`] pages that were read stay out, and writes go around; 0: they do not.
+    /// [`Why`] pages that were read stay out, and writes bypass the cache; 0: they do not.
     stays_out: AtomicU8,
     writes_around: AtomicU8,
     /// There is advice that was not followed yet.
@@ -213,24 +212,24 @@ impl Steering {
         state.options = options;
     }
 
-    /// The options, the share of the hits that goes to disk, in thousandths, and what is left of the budget.
+    /// The options, the share of the hits that is read from disk, in thousandths, and the rest of the budget.
     pub fn state(&self) -> (SteerOptions, u64, Option<u64>) {
         let state = self.state.lock();
         (state.options, (state.router.share() * 1000.0) as u64, state.budget.left())
     }
 
-    /// The cache is to go on under another policy: says so once.
+    /// The policy that the cache shall take: told once.
     pub fn take_advice(&self) -> Option<Advice> {
         let is_advised = self.is_advised.load(Relaxed) && self.is_advised.swap(false, Relaxed);
         is_advised.then(|| self.state.lock().advice.take())?
     }
 
-    /// The cache goes on as was advised.
+    /// The cache has taken the advised policy.
     pub fn was_followed(&self, advice: Advice) {
         self.state.lock().followed = Some(advice);
     }
 
-    /// What was advised last, of what was followed.
+    /// The last advice that was followed.
     pub fn followed(&self) -> Option<Advice> {
         self.state.lock().followed
     }
@@ -256,12 +255,12 @@ impl Steering {
         self.begins(if is_cached && how != Reading::Around { FLASH } else { DISK }, how, why)
     }
 
-    /// A hit of so many pages may have to go to disk: [`Steering::reads`] decides.
+    /// A hit of this many pages may have to be read from disk: [`Steering::reads`] decides.
     pub fn may_go_to_disk(&self, pages: u64) -> bool {
         self.probe_disk.load(Relaxed) || self.is_disk_sooner(pages)
     }
 
-    /// A hit is read from flash, since it need not go to disk.
+    /// A hit is read from flash.
     pub fn reads_flash(&self) -> UnderWay<'_> {
         self.hits[FLASH].fetch_add(1, Relaxed);
         self.begins(FLASH, Reading::Populates, None)
@@ -291,7 +290,7 @@ impl Steering {
         costs.prefer_disk(pages, flash.under_way.load(Relaxed), disk.under_way.load(Relaxed))
     }
 
-    /// Why a write of whole pages goes around the cache, if it does.
+    /// Why a write of whole pages bypasses the cache, if it does.
     pub fn writing(&self, is_sequential: bool) -> Option<Why> {
         if is_sequential { Some(Why::Sequential) } else { Why::of(self.writes_around.load(Relaxed)) }
     }
@@ -371,7 +370,7 @@ impl Steering {
         let stays_out = match () {
             () if state.router.share() > SLOW_SHARE => Some(Why::SlowFlash),
             () if !allowed.reads => Some(Why::Budget),
-            // Some find no room when many come at once.
+            // Some find no room when many arrive at once.
             () if is_busy || dropped > populated => Some(Why::BusyFlash),
             () => None,
         };

@@ -2,19 +2,19 @@
 //!
 //! Of each of the two, the number of reads under way is known, and how long a read took lately for each read
 //! that was under way when it began, itself included. Their product is the delay to expect (shortest expected
-//! delay; Banawan and Zahorjan, 1989). That is the hit's own delay. A hit also delays all reads that come
-//! after it, and on disk those are misses, which have no other place. In a queue with `n` reads under way and
-//! `c` for each, one more read costs all of them together `c (n + 1)^2`: the derivative of the number of
-//! reads under way by their rate (Bell and Stidham, Individual versus Social Optimization in the Allocation
-//! of Customers to Alternative Servers, 1983). That is compared. By its own delay alone, a hit would take the
-//! place of a miss as soon as the two delays are equal.
+//! delay; Banawan and Zahorjan, 1989). That is the hit's own delay. A hit also delays all later reads, and on
+//! disk those are misses, which have no other place. In a queue with `n` reads under way and `c` for each,
+//! one more read costs all of them together `c (n + 1)^2`: the derivative of the number of reads under way by
+//! their rate (Bell and Stidham, Individual versus Social Optimization in the Allocation of Customers to
+//! Alternative Servers, 1983). That is compared. By its own delay alone, a hit would take the place of a miss
+//! as soon as the two delays are equal.
 //!
 //! A cloud volume is quick as long as it serves few reads, and serves so many a second at most. It has no
 //! queue until its reads are used up, and hits would use up those that misses need. So hits are kept from a
 //! disk whose reads take longer than those of flash, in the mean of a second.
 //!
-//! Reads that miss count, too: they are in the disk's queue. The pages of a request lie side by side on disk,
-//! and are one read there; on flash each is one.
+//! Reads that miss count, too: they are in the disk's queue. The pages of a request are adjacent on disk, and
+//! are one read there; on flash each is one.
 //!
 //! Deciding each hit by the queues of its moment keeps both queues even without any share that would have to
 //! be found. A controller that adjusted a share by how long reads took was tried before: a queue takes longer
@@ -70,7 +70,7 @@ impl Costs {
     }
 }
 
-/// A hit is to go there, to find out: no read has for long.
+/// A hit is read there as a probe: there was no read for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// To disk.

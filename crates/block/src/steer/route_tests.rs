@@ -49,7 +49,7 @@ type UnderWay = Reverse<(u64, u32, bool, u64, u64)>;
 struct World {
     rng: Rng,
     reads: BinaryHeap<UnderWay>,
-    /// Those with lower numbers go on.
+    /// Those with lower numbers continue.
     clients: u32,
     /// Flash, and disk.
     devices: [Device; 2],
@@ -224,7 +224,7 @@ fn what_reads_took_is_found_out_anew() {
 }
 
 /// A disk that is as quick as flash as long as it serves few reads, and serves so many a second at most: hits
-/// leave it to the misses.
+/// are kept from it.
 #[test]
 fn hits_do_not_take_the_place_of_misses() {
     for (hits, clients) in [(60, 32), (60, 8), (90, 32)] {
@@ -239,7 +239,7 @@ fn hits_do_not_take_the_place_of_misses() {
     }
 }
 
-/// All hits come from flash, so nothing but probes tells of the disk. They cost next to nothing.
+/// All hits are read from flash, so only probes show the disk's speed. They cost next to nothing.
 #[test]
 fn a_device_that_is_silent_is_asked_once_a_second() {
     let mut world = World::new(1, 4, 100, (10_000.0, 100.0), true);

@@ -2,7 +2,7 @@
 //!
 //! As bcache does it (`check_should_bypass` in drivers/md/bcache/request.c): the ends of the last streams are
 //! kept; a request that begins where one of them ended continues it; when a stream has become long, its
-//! requests go around the cache. Reads and writes have streams of their own.
+//! requests bypass the cache. Reads and writes have streams of their own.
 //!
 //! One deviation: a request may begin a little after the end. A client with several connections spreads one
 //! stream over them, so each sees it with gaps.
@@ -32,7 +32,7 @@ struct Stream {
 pub struct Streams([Stream; STREAMS]);
 
 impl Streams {
-    /// A read or write of `length` bytes at `offset` comes at the time `now`, counted from any moment.
+    /// A read or write of `length` bytes at `offset` arrives at the time `now`, counted from any moment.
     /// Returns the bytes of its stream so far, these included.
     pub fn follow(&mut self, writes: bool, offset: u64, length: u64, now: Duration) -> u64 {
         let continues = |stream: &&mut Stream| {
@@ -71,7 +71,7 @@ mod tests {
         assert!(lengths.enumerate().all(|(at, bytes)| bytes == (at as u64 + 1) * 65_536));
         // A write there is no part of it.
         assert_eq!(streams.follow(true, 100 * 65_536, 512, ms(100)), 512);
-        // Nor is what comes much later.
+        // Nor is a request much later.
         assert_eq!(streams.follow(false, 100 * 65_536, 512, ms(6_000)), 512);
     }
 

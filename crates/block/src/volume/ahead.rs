@@ -1,7 +1,7 @@
 //! Reads from flash that the caller carries out, many at once.
 //!
 //! Invariant: as [`Volume::read`] at the time of the begin. It may end after the cache was drained, detached
-//! or opened in another mode: what is proved then is what the volume had when the read began.
+//! or opened in another mode: it then returns the volume's content at its begin.
 
 use super::{Cache, Volume};
 use crate::steer::UnderWay;
@@ -28,7 +28,7 @@ pub struct Ahead<'a> {
 }
 
 impl Ahead<'_> {
-    /// What is to be read, one part after the other.
+    /// The parts to be read, one after the other.
     pub fn parts(&self) -> ArrayVec<ReadPart, PAGES_MAX> {
         match &self.found {
             LookedUp::Pages(tier, read) => tier.parts(read),
@@ -74,7 +74,7 @@ impl Volume {
         Some(Ahead { found, pages, under_way })
     }
 
-    /// The caller has read what was begun. False: it has to be carried out anew, by [`Volume::carry_out`].
+    /// The caller has read the begun parts. False: it has to be carried out anew, by [`Volume::carry_out`].
     pub fn end_read(&self, ahead: Ahead<'_>, data: &mut [u8]) -> bool {
         let Ahead { found, pages, under_way } = ahead;
         let is_proved = match found {

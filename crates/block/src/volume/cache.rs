@@ -141,7 +141,7 @@ impl PageCache for FragmentTier {
     fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
         Self::write_pages(self, first, data)
     }
-    /// Pages whose fragments are not on flash go around it always. The others must not become stale.
+    /// Writes of pages whose fragments are not on flash always bypass it. The others must not become stale.
     fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
         let pages = data.len() as u64 / Self::page_bytes(self);
         let cached = (first.0..first.0 + pages).filter(|page| self.is_on_flash(PageId(*page))).count();
@@ -208,7 +208,7 @@ impl PageCache for FragmentTier {
     }
 }
 
-/// What a volume's cache is like.
+/// A description of a volume's cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheOptions {
     /// Pages under a policy.
@@ -262,7 +262,7 @@ impl CacheOptions {
         }
     }
 
-    /// The same, without what was known of an earlier program.
+    /// The same, without the notes of an earlier program.
     #[must_use]
     pub(crate) fn for_a_new_life(mut self) -> Self {
         if let Self::Pages(options) = &mut self {

@@ -1,4 +1,4 @@
-//! Bytes that no cache stands before: those after the last whole page, or all of them if there is no cache.
+//! Bytes without a cache: those after the last whole page, or all of them if there is no cache.
 //!
 //! Invariant: after a failed sync nothing is read or written here, since writes may be lost.
 
@@ -62,11 +62,11 @@ impl Direct {
             self.home.read(LABEL_AREA_BYTES + sectors.start, &mut whole)?;
             buffer.copy_from_slice(&whole[(offset - sectors.start) as usize..][..buffer.len()]);
         }
-        // A sync that has failed meanwhile may have brought back what was there before.
+        // A sync that has failed meanwhile may have restored older bytes.
         self.check()
     }
 
-    /// Writes to sectors that nobody else writes to meanwhile.
+    /// Writes to sectors that no other task writes to meanwhile.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), VolumeError> {
         self.check()?;
         let sectors = self.sectors(offset, data.len() as u64);

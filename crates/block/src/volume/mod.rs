@@ -5,21 +5,21 @@
 //! | `ahead` | reads from flash that the caller carries out, many at once |
 //! | `cache` | pages under a policy, or SCE's fragments |
 //! | `phases` | draining, detaching, another mode, the end |
-//! | `replay` | the journal: what a killed program has acknowledged |
+//! | `replay` | the journal: acknowledged writes of a killed program |
 //! | `ranges` | one writer of a page at a time |
-//! | `direct` | bytes that no cache stands before |
+//! | `direct` | bytes without a cache |
 //! | `parts` | parts of a page |
-//! | `request` | what the requests of a client do |
-//! | `status` | what is told of a volume |
-//! | `trim` | what the client needs no more |
+//! | `request` | the requests of a client |
+//! | `status` | the report on a volume |
+//! | `trim` | unneeded bytes |
 //! | `without_cache` | opening the disk alone |
 //!
 //! Invariants:
 //!
-//! - What was written is read, by everybody, at once. A write of a part of a page reads the page, changes it,
-//!   and writes it, with the page held; so no write of another part is lost.
+//! - A write is visible to all readers at once. A write of a part of a page reads the page, changes it, and
+//!   writes it, with the page held; so no write of another part is lost.
 //! - A read miss enters the cache only if the page was not written meanwhile: the engine sees to that.
-//! - After a trim its bytes are those that were there, or zeros, never older ones (`trim`).
+//! - After a trim its bytes are the old ones or zeros, never older ones (`trim`).
 //! - With a journal, a write is recorded after the cache has it and before it is acknowledged, while its
 //!   pages are held: so records of one page are in the order of its writes. Only in write-back mode: in the
 //!   others an acknowledged write is on the disk, which outlives the program.
@@ -131,18 +131,18 @@ pub struct Volume {
     at_start: AtStart,
 }
 
-/// What the open has found.
+/// The findings of the open.
 #[derive(Default)]
 struct AtStart {
-    /// What the owner was told.
+    /// The notices for the owner.
     notices: Vec<String>,
     /// The journal that the label named was gone: acknowledged writes may be missing.
     journal_missing: bool,
 }
 
 impl Volume {
-    /// Makes a new, empty cache on `flash` for `disk`. The disk's label goes into `label`, which must be
-    /// blank. No byte of the disk is changed.
+    /// Makes a new, empty cache on `flash` for `disk`. The disk's label is written into `label`, which must
+    /// be blank. No byte of the disk is changed.
     ///
     /// # Errors
     /// As [`InPlaceDisk::create`] and [`entresol_engine::FlashTier::create`].
@@ -181,12 +181,12 @@ impl Volume {
         Ok((volume, notices))
     }
 
-    /// Remembers what the owner was told at the open, for [`VolumeStatus`].
+    /// Remembers the owner's notices of the open, for [`VolumeStatus`].
     pub(crate) fn was_told(&mut self, notices: &[String]) {
         self.at_start.notices.extend_from_slice(notices);
     }
 
-    /// As [`Volume::open`]; the label goes on naming the journal from before.
+    /// As [`Volume::open`]; the label still names the earlier journal.
     fn open_as_it_is(
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
@@ -201,7 +201,7 @@ impl Volume {
         Ok((Self::assemble(home, cache.options.page_bytes(), Some(cache)), notices))
     }
 
-    /// What goes around the cache from now on.
+    /// Sets the options of the bypass.
     pub fn steer(&self, options: SteerOptions) {
         let held = self.cache.read();
         let flash = held.as_ref().and_then(|cache| cache.flash.as_ref());
@@ -287,7 +287,7 @@ impl Volume {
         self.read_of_stream(offset, buffer, false)
     }
 
-    /// As [`Volume::read`]; a read of a long sequential stream goes around the cache.
+    /// As [`Volume::read`]; a read of a long sequential stream bypasses the cache.
     ///
     /// # Errors
     /// As [`Volume::read`].
@@ -340,7 +340,7 @@ impl Volume {
         self.write_of_stream(offset, data, fua, false)
     }
 
-    /// As [`Volume::write`]; whole pages of a long sequential stream go around the cache.
+    /// As [`Volume::write`]; whole pages of a long sequential stream bypass the cache.
     ///
     /// # Errors
     /// As [`Volume::write`].
@@ -406,10 +406,10 @@ impl Volume {
         Ok(around == piece.pages)
     }
 
-    /// Everything that was written before is durable when it returns.
+    /// All earlier writes are durable when it returns.
     ///
     /// # Errors
-    /// [`VolumeError`]: nothing is known then of what was written since the last flush.
+    /// [`VolumeError`]: nothing is known then of the writes since the last flush.
     pub fn flush(&self) -> Result<(), VolumeError> {
         self.flush_to(self.cache.read().as_ref())
     }

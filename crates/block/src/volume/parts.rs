@@ -2,7 +2,7 @@
 //!
 //! A page of which the disk cannot read a sector is in no cache. Then the part alone is read or written, so
 //! that an unreadable sector is an error of those requests only that need it, and can be written again: a
-//! power failure leaves some where it struck.
+//! power failure makes some in the writes that it cuts off.
 
 use super::{PageCache, Piece, Volume, VolumeError};
 use entresol_core::{PageId, mutant};
@@ -58,7 +58,7 @@ impl Volume {
         };
         match fetched {
             Err(Some(TierError::Unreadable { .. })) => {
-                // No older copy comes back after a crash, and no read that began before enters the cache.
+                // No older copy is found after a crash, and no read that began before enters the cache.
                 tier.forget(id, id)?;
                 tier.flush()?;
                 let written = self.direct.write(self.offset_of(piece), bytes);

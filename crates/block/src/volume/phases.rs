@@ -5,10 +5,10 @@ use super::{Cache, CacheOptions, Volume, VolumeError};
 use entresol_core::PageId;
 use entresol_engine::{TierError, TierOptions};
 
-/// What the owner says to the loss of pages whose newest versions cannot be read from flash.
+/// The owner's answer to the loss of pages whose newest versions cannot be read from flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The cache goes on, with the names of these pages.
+    /// The cache continues, and the pages are named.
     Refused,
     /// The disk's versions of them count from now on.
     Accepted,
@@ -24,7 +24,7 @@ impl Loss {
 /// Most ranges that are named in a sentence.
 const NAMED_MAX: usize = 100;
 
-/// What is lost, for the owner of a volume with pages of `page_bytes`; `None`: it is another error.
+/// The loss, in words for the owner of a volume with pages of `page_bytes`; `None`: it is another error.
 pub fn told_of_loss(error: &TierError, page_bytes: u64) -> Option<String> {
     let TierError::Losing(lost) = error else { return None };
     let range = |(first, pages): &(PageId, u32)| {
@@ -47,7 +47,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`TierError::Losing`]: some pages cannot be read from flash, and the loss is refused; all others are
-    /// on disk, and the cache goes on. If the dirty pages could not be copied for another reason, the cache
+    /// on disk, and the cache continues. If the dirty pages could not be copied for another reason, the cache
     /// is closed and has to be opened again. If no new cache could be made, the disk alone serves: it has
     /// everything.
     pub fn drain(&self, loss: Loss) -> Result<(), TierError> {
@@ -121,9 +121,9 @@ impl Volume {
         Some((options.clone(), flash.as_ref()?.geometry().capacity_bytes))
     }
 
-    /// The cache goes on with other options: another mode, or another policy. Requests wait meanwhile. If the
-    /// pages stay where they are ([`CacheOptions::keeps_pages_of`]) it is closed and opened again, else all
-    /// dirty pages are copied to disk, and an empty cache begins.
+    /// Gives the cache other options: another mode, or another policy. Requests wait meanwhile. If the pages
+    /// stay in place ([`CacheOptions::keeps_pages_of`]) it is closed and opened again, else all dirty pages
+    /// are copied to disk, and an empty cache begins.
     ///
     /// # Errors
     /// [`TierError::Config`] for options that are not possible, and [`TierError::Losing`] as of
@@ -141,12 +141,12 @@ impl Volume {
         self.go_on(&mut self.cache.write(), new, loss)
     }
 
-    /// If the shadows of the cache have advised it, goes on under another policy that finds its pages.
-    /// Requests wait meanwhile. To be called by one that is done.
+    /// If the shadows of the cache have advised it, takes another policy that finds its pages. Requests wait
+    /// meanwhile. To be called at the end of a request.
     pub(super) fn follow_advice(&self) {
         let Some(advice) = self.steering.take_advice() else { return };
         let mut held = self.cache.write();
-        // The owner may have changed it since; and a cache that has failed is left alone.
+        // The owner may have changed it since; and a cache that has failed is not changed.
         let Some(Cache { tier, options: CacheOptions::Pages(options), .. }) = &*held else { return };
         let new = CacheOptions::Pages(TierOptions { policy: advice.to, overwrite: false, ..options.clone() });
         let is_same = options.policy == advice.from && new.keeps_pages_of(&options.clone().into());

@@ -1,4 +1,4 @@
-//! Which pages are being written: writers of the same page go one after the other.
+//! Which pages are being written: writers of the same page take turns.
 //!
 //! Invariant: of two ranges that overlap, the one that came first is held first. So no writer starves, and no
 //! two wait for each other, since a writer holds one range at a time.

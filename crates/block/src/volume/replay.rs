@@ -19,7 +19,7 @@ pub(crate) fn follow_no_journal(layer: &dyn Layer) -> Result<bool, TierError> {
     layer.bind_log(Uuid::NIL, Session::default()).map(|()| true)
 }
 
-/// What the owner is told if the label names a journal that is gone. `same_boot`: whether the machine was
+/// The notice for the owner if the label names a journal that is gone. `same_boot`: whether the machine was
 /// started since; `None`: not known.
 pub(crate) fn journal_is_gone(same_boot: Option<bool>) -> String {
     let what = match same_boot {
@@ -58,8 +58,8 @@ impl Volume {
     }
 
     /// As [`Volume::open`], with the journal on `journal`, a device that outlives the program, but need not
-    /// outlive a power failure: what it has from before the machine's last start does not count. What an
-    /// earlier program has acknowledged is carried out first, durably.
+    /// outlive a power failure: its records of before the machine's last start do not count. The acknowledged
+    /// writes of an earlier program are carried out first, durably.
     ///
     /// # Errors
     /// As [`Volume::open`]; [`VolumeError::NotOurs`] if the journal is of another volume (nothing was changed
@@ -80,8 +80,8 @@ impl Volume {
         volume.go_on_from(journal, left, notices)
     }
 
-    /// As [`Volume::open_without_cache`], with the journal: what is in it is carried out if the flash has
-    /// failed, and refused else.
+    /// As [`Volume::open_without_cache`], with the journal: its records are carried out if the flash has
+    /// failed, and refused otherwise.
     ///
     /// # Errors
     /// As [`Volume::open_without_cache`] and [`Volume::open_with_journal`].
@@ -106,8 +106,7 @@ impl Volume {
         volume.go_on_from(journal, left, notices)
     }
 
-    /// The journal on this device, and what is in it for the disk with this label, before anything is
-    /// changed.
+    /// The journal on this device, and its records for the disk with this label, before anything is changed.
     fn left(
         journal: Arc<dyn Device>,
         origin: impl Into<Origin>,
@@ -124,7 +123,7 @@ impl Volume {
         Ok((journal, (left, same_boot)))
     }
 
-    /// Carries out what was left, and keeps the journal from now on.
+    /// Carries out the records of an earlier program, and keeps the journal from now on.
     fn go_on_from(
         mut self,
         journal: Journal,
@@ -153,14 +152,13 @@ impl Volume {
         Ok((self, notices))
     }
 
-    /// Remembers that the journal is gone that the label names. Returns what the owner is told.
+    /// Remembers that the journal is gone that the label names. Returns the notice for the owner.
     pub(super) fn lacks_its_journal(&mut self, same_boot: Option<bool>) -> String {
         self.at_start.journal_missing = true;
         journal_is_gone(same_boot)
     }
 
-    /// Keeps a journal on `journal` from now on. What is there is forgotten:
-    /// the volume was just made.
+    /// Keeps a journal on `journal` from now on. Its content is dropped: the volume was just made.
     ///
     /// # Errors
     /// The device's, or those of the disk's label.
@@ -186,7 +184,7 @@ impl Volume {
     pub(super) fn begin_journal(&self, tier: &dyn Layer, mode: Mode) -> Result<(), TierError> {
         let journal = self.journal.as_ref().filter(|_| mode == Mode::WriteBack);
         let Some(journal) = journal else {
-            // Not before: until then the label names what the journal has.
+            // Not before: until then the label names the journal's records.
             follow_no_journal(tier)?;
             return self.end_journal().map_err(in_tier);
         };
@@ -227,7 +225,7 @@ impl Volume {
         Ok(())
     }
 
-    /// What was visible at this mark is durable.
+    /// The writes before this mark are durable.
     pub(super) fn release(
         &self,
         cache: Option<&Cache>,
@@ -239,7 +237,7 @@ impl Volume {
         journal.release(until, flushed).map_err(VolumeError::Journal)
     }
 
-    /// Carries out what an earlier program has acknowledged. Returns a message for the owner.
+    /// Carries out the acknowledged writes of an earlier program. Returns a message for the owner.
     fn carry_out_left(&self, journal: &Journal, records: &[Record]) -> Result<String, VolumeError> {
         let held = self.cache.read();
         let mut lost = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What the requests of a client do to a volume.
+//! The requests of a client, carried out on a volume.
 
 use super::{Volume, VolumeError};
 use crate::steer::Streams;
@@ -7,8 +7,7 @@ use entresol_nbd::Command;
 use entresol_runtime::{Time, now};
 
 impl Volume {
-    /// A request comes over the connection that `streams` is of. True: it belongs to a long sequential
-    /// stream.
+    /// A request arrives over the connection of `streams`. True: it belongs to a long sequential stream.
     pub fn follow(&self, streams: &mut Streams, command: &Command) -> bool {
         let (writes, offset, length) = match *command {
             Command::Read { offset, length, .. } => (false, offset, length),

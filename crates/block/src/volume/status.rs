@@ -1,4 +1,4 @@
-//! What is told of a volume.
+//! The report on a volume.
 
 use super::{Cache, Volume};
 use crate::steer::{Bypassed, Latency, Place};
@@ -48,7 +48,7 @@ pub struct VolumeStatus {
     /// What went around the cache, and why.
     #[serde(default)]
     pub bypassed: Vec<Bypassed>,
-    /// The part of the hits that goes to disk now, because flash is slower, in thousandths.
+    /// The part of the hits that is read from disk now, because flash is slower, in thousandths.
     #[serde(default)]
     pub hits_to_disk_permille: u64,
     /// Bytes that may be written to flash at once, if there is a budget.
@@ -57,7 +57,7 @@ pub struct VolumeStatus {
     /// How long requests took, by where they were served.
     #[serde(default)]
     pub latencies: Vec<Latency>,
-    /// What other policies and sizes would make of the load, in a sentence.
+    /// The forecast for other policies and sizes, in a sentence.
     #[serde(default)]
     pub forecast: Option<String>,
     /// Whether the policy may change by itself.
@@ -72,7 +72,7 @@ pub struct VolumeStatus {
     /// away.
     #[serde(default)]
     pub detached: bool,
-    /// What the owner was told when the server opened the volume.
+    /// The owner's notices of the open.
     #[serde(default)]
     pub start_notices: Vec<String>,
     /// The journal that the disk's label names was gone when the volume was opened, or is: acknowledged
@@ -101,7 +101,7 @@ impl Lost {
 }
 
 impl Volume {
-    /// What the cache counts; `None`: there is none.
+    /// The counters of the cache; `None`: there is no cache.
     pub fn metrics(&self) -> Option<TierMetrics> {
         self.cache.read().as_ref().map(|cache| cache.tier.metrics())
     }

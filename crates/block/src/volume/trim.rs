@@ -1,18 +1,18 @@
-//! Trims: the client needs some bytes no more.
+//! Trims: bytes that the client no longer needs.
 //!
 //! Invariants:
 //!
-//! - A copy leaves the cache only when the disk durably has an equal one: in write-through mode it may not
-//!   have it yet, and a power failure may tear it there.
-//! - The disk is told only when the copy has left the cache durably, and no read brings one back meanwhile,
-//!   nor a read that met the disk before. Otherwise there are two answers, zeros from the disk and the copy
-//!   from flash, and reads may be sent to either.
-//! - A page that is newer in the cache stays, and its place on disk is left alone: without it, older bytes of
-//!   the disk would come to light.
+//! - A copy is removed from the cache only when the disk durably has an equal one: in write-through mode it
+//!   may not have it yet, and a power failure may tear it there.
+//! - The disk is told only when the copy is durably removed from the cache, and no read, not even an earlier
+//!   one, can populate it meanwhile. Otherwise there are two answers, zeros from the disk and the copy from
+//!   flash, and reads may be served by either.
+//! - A page that is newer in the cache stays, and its place on disk is not touched: without the page, older
+//!   bytes of the disk would appear.
 //! - A page that is lost becomes zeros, which are written: the disk has older bytes of it, too.
-//! - The others are passed to the disk, if its owner lets that be and it can take them: it makes zeros
-//!   of them and has the room again. Until they are written, they have what they had, or zeros. The
-//!   fingerprint's sectors are left as they are.
+//! - The others are passed to the disk, if its owner lets that be and it can take them: it makes zeros of
+//!   them and has the room again. Until they are written, they have their old bytes, or zeros. The
+//!   fingerprint's sectors are not touched.
 
 use super::{PageCache, Volume, VolumeError};
 use entresol_core::{PageId, mutant};
@@ -92,7 +92,7 @@ impl Volume {
     }
 }
 
-/// What is left of `pages` without `these`, which are in order.
+/// The rest of `pages` without `these`, which are in order.
 fn gaps(pages: &Range<u64>, these: impl Iterator<Item = u64>) -> impl Iterator<Item = Range<u64>> {
     let mut from = pages.start;
     let ends = these.chain([pages.end]);

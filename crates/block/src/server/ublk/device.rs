@@ -1,7 +1,7 @@
 //! Making, finding and taking over the driver's device.
 //!
 //! A device carries a number that its server chooses (`ublksrv_flags`). Ours says which volume it is of, so a
-//! server finds the device of the one that was killed, and leaves those of other programs alone. No file is
+//! server finds the device of the one that was killed, and does not touch those of other programs. No file is
 //! needed for that, and none is written.
 
 use super::super::Shared;
@@ -24,7 +24,7 @@ const RANGE_BYTES_MAX: u32 = 256 << 20;
 const CONTROL: &str = "/dev/ublk-control";
 /// Where the kernel lists the devices.
 const DEVICES: &str = "/sys/class/ublk-char";
-/// What the driver does when a server dies: it keeps requests for the next one, those under way, too.
+/// The driver's behaviour when a server dies: it keeps requests for the next one, those under way, too.
 const RECOVERY: u64 = (sys::UBLK_F_USER_RECOVERY | sys::UBLK_F_USER_RECOVERY_REISSUE) as u64;
 
 /// Why the driver cannot be used, if it is so.
@@ -70,7 +70,7 @@ pub(super) fn mark(label: &Path) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// What the kernel is told of the volume.
+/// The parameters of the volume for the kernel.
 pub(super) fn parameters(volume: &Volume, read_only: bool, buffer_bytes: u32) -> sys::ublk_params {
     let page_shift = volume.page_bytes().trailing_zeros() as u8;
     let sectors = |bytes: u32| bytes / SECTOR_BYTES as u32;
@@ -195,7 +195,7 @@ mod tests {
     fn a_mark_is_that_of_its_label() {
         let [a, b] = ["/a/data.label", "/b/data.label"].map(|path| mark(Path::new(path)));
         assert_ne!(a, b);
-        // What a server of this version has made is found by the next one.
+        // A device that a server of this version has made is found by the next one.
         assert_eq!(a, 0x76f3_2ef6_a24f_7da6);
     }
 

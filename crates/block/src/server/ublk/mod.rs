@@ -1,10 +1,10 @@
 //! The volume as a block device of the kernel's driver `ublk_drv`, without a socket between. A door above the
-//! same requests as NBD: the same workers, counters and rules for what goes around the cache.
+//! same requests as NBD: the same workers, counters and rules of the bypass.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `device` | making, finding and taking over the device |
-//! | `queue` | the thread that the driver hands requests to |
+//! | `queue` | the thread that receives the driver's requests |
 //! | `request` | the driver's requests as commands of the volume |
 //!
 //! Invariant: a device that is in use is never deleted. When its server ends, or is killed, the driver keeps
@@ -42,8 +42,8 @@ impl Door {
         device::check().map_err(ServerError::Ublk)
     }
 
-    /// Makes the volume's device, or takes over the one that another server has left. Requests are served
-    /// when it returns.
+    /// Makes the volume's device, or takes over that of a server that has ended. Requests are served when it
+    /// returns.
     pub fn start(shared: &Arc<Shared>, options: &UblkOptions) -> Result<Self, ServerError> {
         let (control, is_taken_over) = device::open(shared, &options.label).map_err(ServerError::Ublk)?;
         let path = control.get_bdev_path();
@@ -91,7 +91,7 @@ impl Door {
     }
 
     /// Whether nothing has the device: neither a mounted file system nor a program that opened it
-    /// exclusively. What was written through the page cache is on the volume then.
+    /// exclusively. Writes through the page cache are on the volume then.
     fn is_unused(&self) -> bool {
         let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
         let read_only = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;

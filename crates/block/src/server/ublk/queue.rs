@@ -4,10 +4,10 @@
 //!
 //! - The driver may write to a request's buffer only while its tag has no request: then the thread has the
 //!   buffer, and nothing touches it. A request takes the buffer along, and brings it back when it has ended.
-//! - Queue and buffers go only when the driver has ended all tags (the device was stopped), else with the
-//!   process.
-//! - Each request is answered once, by this thread. One that was handed over after the thread began to leave
-//!   is not begun: the driver keeps it for the next server.
+//! - Queue and buffers are freed only when the driver has ended all tags (the device was stopped), else with
+//!   the process.
+//! - Each request is answered once, by this thread. One that arrived after the thread began to end is not
+//!   begun: the driver keeps it for the next server.
 
 use super::request::{command, data_bytes, only_reads, refused, result};
 use crate::Streams;
@@ -27,7 +27,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The event that says that requests have ended, or that the thread shall leave.
+/// The event that says that requests have ended, or that the thread shall end.
 const WAKE: u64 = UblkUringData::Target as u64 | 1;
 
 /// A request that has ended.
@@ -46,7 +46,7 @@ struct State {
     set_up: Option<Result<(), String>>,
 }
 
-/// What the queue's thread and all others tell each other.
+/// The state that the queue's thread shares with all others.
 pub(super) struct HandOver {
     state: Mutex<State>,
     changed: Condvar,
@@ -88,9 +88,9 @@ impl HandOver {
         self.changed.notify_all();
     }
 
-    /// What has ended since the last call, and whether the thread shall leave.
+    /// The requests that have ended since the last call, and whether the thread shall end.
     fn take(&self) -> (Vec<Ended>, bool) {
-        // All bytes: the state has what they were sent for.
+        // All bytes: the state has the requests that they announce.
         while matches!((&self.woken).read(&mut [0; 64]), Ok(64)) {}
         let mut state = self.state.lock();
         (std::mem::take(&mut state.ended), state.is_leaving)
@@ -189,11 +189,11 @@ impl<'a> Serving<'a> {
         self.wait(0)
     }
 
-    /// Hands over what was submitted, and waits for so many events.
+    /// Submits requests, and waits for this number of events.
     fn wait(&mut self, count: usize) -> Result<(), UblkError> {
         match uring_poll_io_fn::<squeue::Entry>(&self.queue, None, count) {
             Err(UblkError::IOError(error)) if error.kind() == ErrorKind::Interrupted => {}
-            // The driver has ended all tags; requests that are under way are still to come back.
+            // The driver has ended all tags; requests under way have still to end.
             Err(UblkError::QueueIsDown) => std::thread::yield_now(),
             waited => _ = waited?,
         }
@@ -225,7 +225,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Answers what has ended. True: the thread shall leave.
+    /// Answers requests that have ended. True: the thread shall end.
     fn end_requests(&mut self) -> Result<bool, UblkError> {
         let (ended, is_leaving) = self.hand_over.take();
         self.under_way -= ended.len();

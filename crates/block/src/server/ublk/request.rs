@@ -37,12 +37,12 @@ pub(super) fn only_reads(command: Command) -> bool {
     matches!(command, Command::Read { .. } | Command::Flush)
 }
 
-/// What the driver is told of a request that was not carried out.
+/// The driver's result of a request that was not carried out.
 pub(super) fn refused(why: Errno) -> i32 {
     -why.raw_os_error()
 }
 
-/// What the driver is told: how many bytes were read or written, or a negative error number.
+/// The driver's result: the number of bytes that were read or written, or a negative error number.
 pub(super) fn result(command: Command, done: &Result<(), VolumeError>) -> i32 {
     match done {
         Ok(()) => data_bytes(command) as i32,
