@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a connection ends. After it the server sends what is still to be sent, and closes the socket.
+/// Why a connection ends. After it the server sends the rest of its output, and closes the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Closed {
     /// The client has ended the handshake with `NBD_OPT_ABORT`.
@@ -20,7 +20,7 @@ pub enum Closed {
     /// An option does not begin with its magic number.
     #[error("an option begins with {found:#x}")]
     OptionMagic {
-        /// What it begins with.
+        /// Its first bytes.
         found: u64,
     },
     /// A client that does not know replies to options has sent one that has a reply.
@@ -44,7 +44,7 @@ pub enum Closed {
     /// A request does not begin with its magic number.
     #[error("a request begins with {found:#x}")]
     RequestMagic {
-        /// What it begins with.
+        /// Its first bytes.
         found: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! What a server offers: exports, and what it tells of them.
+//! Exports of a server, and their properties.
 //!
 //! Invariant: each export of an [`Exports`] can be told to a client as the specification demands it.
 
@@ -142,7 +142,7 @@ impl Exports {
 pub struct ExportError {
     /// Its name.
     pub export: String,
-    /// What is wrong.
+    /// The mistake.
     pub fault: ExportFault,
 }
 

@@ -25,7 +25,7 @@ pub const OPTIONS_MAX: u32 = 64;
 const ALLOCATION: &str = "base:allocation";
 const CLIENT_FLAGS: u32 = NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES;
 
-/// What comes of the bytes that a handshake was given.
+/// The outcome of the bytes that a handshake was given.
 #[derive(Debug)]
 pub enum Step {
     /// Send [`Handshake::output`] if there is any, else receive more.
@@ -47,7 +47,7 @@ pub struct Opened {
     pub replies: Replies,
 }
 
-/// What the next bytes are.
+/// The meaning of the next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     ClientFlags,
@@ -106,7 +106,7 @@ impl Handshake {
         }
     }
 
-    /// What is to be sent before more is received.
+    /// The output to send before more is received.
     pub fn output(&self) -> &[u8] {
         &self.output[self.sent..]
     }
@@ -144,8 +144,8 @@ impl Handshake {
     }
 
     /// Takes bytes from the client, and says how many of `bytes` were consumed. It stops after each option:
-    /// nothing is consumed while there is output, nor after the handshake has ended. What is left belongs to
-    /// the next call, or to the transmission.
+    /// nothing is consumed while there is output, nor after the handshake has ended. The rest belongs to the
+    /// next call, or to the transmission.
     pub fn receive(&mut self, bytes: &[u8], exports: &Exports) -> (usize, Step) {
         let mut consumed = 0;
         while self.output.is_empty() {
@@ -206,7 +206,7 @@ impl Handshake {
         Step::Continue
     }
 
-    /// An option's head was received: decides what is done with its data.
+    /// An option's head was received: decides the use of its data.
     fn head(&mut self) -> Step {
         let head = RawOption::read_from_bytes(&self.input).expect("a head was gathered");
         let (option, length) = (head.option.get(), head.length.get());
@@ -317,7 +317,7 @@ impl Handshake {
     fn meta(&mut self, option: u32, input: &[u8], exports: &Exports) -> Result<Step, Refusal> {
         let set = option == NBD_OPT_SET_META_CONTEXT;
         if set {
-            // Also if it is refused: it replaces what was selected before.
+            // Also if it is refused: it replaces the earlier selection.
             self.allocation = None;
             if !self.structured {
                 return Err(Refusal::invalid("structured replies must be negotiated first"));

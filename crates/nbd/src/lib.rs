@@ -4,8 +4,8 @@
 //! specification's.
 //!
 //! A connection begins as a [`Handshake`]. When the client has chosen one of the [`Exports`], the handshake
-//! is over and leaves two parts: [`Requests`], which decodes what the client sends and belongs to the thread
-//! that receives, and [`Replies`], which encodes and may be copied to every thread that replies.
+//! is over and gives two parts: [`Requests`], which decodes the client's bytes and belongs to the thread that
+//! receives, and [`Replies`], which encodes and may be copied to every thread that replies.
 //!
 //! ```text
 //!  Handshake ── receive, output ──► Opened ──┬─► Requests: bytes of the client ──► Request, Refused, Closed
@@ -15,7 +15,7 @@
 //! The payload of a write and the data of a read are not given to this crate. The caller receives a payload
 //! to where it belongs, and sends data from where it is, with the head before it.
 //!
-//! What is spoken:
+//! The supported protocol:
 //!
 //! - Fixed newstyle, with NO_ZEROES. Options EXPORT_NAME, ABORT, LIST, INFO, GO, STRUCTURED_REPLY,
 //!   LIST_META_CONTEXT and SET_META_CONTEXT (`base:allocation`). All others are refused, STARTTLS too.
@@ -25,7 +25,7 @@
 //!   asked for the block sizes.
 //!
 //! Memory: a handshake has at most [`OPTION_BYTES_MAX`] for the option, 4 KiB for a name, and the replies to
-//! one option. The transmission has none on the heap. What is under way is limited by the caller: it stops
+//! one option. The transmission has none on the heap. The caller limits the requests under way: it stops
 //! receiving, and may count before it takes a payload.
 #![forbid(unsafe_code)]
 

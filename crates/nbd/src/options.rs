@@ -1,4 +1,4 @@
-//! What the data of options says. Everything is borrowed from the option's bytes.
+//! The meaning of the data of options. Everything is borrowed from the option's bytes.
 
 use crate::proto::{self, STRING_BYTES_MAX};
 use zerocopy::FromBytes;

@@ -56,7 +56,7 @@ pub const NBD_REP_ERR_UNKNOWN: u32 = (1 << 31) + 6;
 pub const NBD_REP_ERR_SHUTDOWN: u32 = (1 << 31) + 7;
 pub const NBD_REP_ERR_TOO_BIG: u32 = (1 << 31) + 9;
 
-// What INFO and GO tell.
+// The answers to INFO and GO.
 pub const NBD_INFO_EXPORT: u16 = 0;
 pub const NBD_INFO_NAME: u16 = 1;
 pub const NBD_INFO_DESCRIPTION: u16 = 2;

@@ -12,7 +12,7 @@ use zerocopy::{Immutable, IntoBytes};
 /// The number of `base:allocation` in block status replies.
 pub(crate) const ALLOCATION_CONTEXT: u32 = 1;
 
-/// Longest text of an error, in bytes. The rest is left out.
+/// Longest text of an error, in bytes. The rest is cut off.
 pub const ERROR_TEXT_MAX: usize = 230;
 /// Most extents of a block status.
 pub const EXTENTS_MAX: usize = 1024;

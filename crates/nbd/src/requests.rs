@@ -1,8 +1,8 @@
 //! The requests of the transmission phase.
 //!
 //! The payload of a write is not given to [`Requests`]: after the event the caller takes it from the stream,
-//! from what it has received already or directly from the socket, to where it belongs. So payloads are copied
-//! at most as far as they were received together with requests.
+//! from the bytes already received or directly from the socket, to its destination. So payloads are copied at
+//! most as far as they were received together with requests.
 //!
 //! Invariants:
 //!
@@ -23,9 +23,9 @@ pub const REQUEST_HEAD_BYTES: usize = size_of::<RawRequest>();
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cookie(pub [u8; 8]);
 
-/// What a client wants. Offsets and lengths are in bytes, inside the export, multiples of its minimum block
-/// size; no length is 0. Those of reads and writes are at most its maximum block size, the others below
-/// 4 GiB.
+/// A client's request. Offsets and lengths are in bytes, inside the export, multiples of its minimum block
+/// size; no length is 0. Those of reads and writes are at most its maximum block size, the others below 4
+/// GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Reply with the data.
@@ -108,7 +108,7 @@ pub struct Refused {
     pub reason: &'static str,
 }
 
-/// What was found in the stream.
+/// The next item in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Carry it out.
@@ -119,7 +119,7 @@ pub enum Event {
     Closed(Closed),
 }
 
-/// What the next bytes of the stream are.
+/// The meaning of the next bytes of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// At least this many bytes for the next request: give them to [`Requests::receive`].
@@ -153,7 +153,7 @@ impl Requests {
         Self { session, head, head_bytes: 0, payload: 0, skipping: false, ended: false }
     }
 
-    /// What the next bytes of the stream are.
+    /// The meaning of the next bytes of the stream.
     pub fn wanted(&self) -> Wanted {
         match self.payload as usize {
             _ if self.ended => Wanted::Nothing,

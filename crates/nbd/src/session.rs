@@ -1,11 +1,11 @@
-//! What a handshake has agreed, and which requests it admits.
+//! The result of a handshake, and the requests that it admits.
 
 use crate::export::BlockSizes;
 use crate::proto::*;
 use crate::replies::ErrorCode;
 use crate::requests::{Command, Cookie, Refused};
 
-/// What a handshake has agreed.
+/// The result of a handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Session {
     pub bytes: u64,

@@ -1,8 +1,8 @@
-//! The two copies of the areas on flash: what is read of them, and what one of them lacks.
+//! The two copies of the areas on flash: reading them, and the differences between them.
 
 use crate::snapshot::SnapshotArea;
 
-/// What was read of one copy of the areas.
+/// The content of one copy of the areas.
 #[derive(Clone, Copy)]
 pub struct TableCopy<'a> {
     /// The snapshots' areas, even and odd, at least as far as each snapshot's header says.
@@ -27,9 +27,9 @@ pub struct SnapshotRepair {
 pub struct Damaged {
     /// The copy, counted from 0.
     pub copy: usize,
-    /// What it is.
+    /// Its kind.
     pub part: Part,
-    /// What else was found proves that both copies were durable. Else power may have failed while they were
+    /// Other findings prove that both copies were durable. Otherwise power may have failed while they were
     /// written.
     pub was_durable: bool,
 }

@@ -18,7 +18,7 @@ pub(crate) const NIL: u32 = (1 << 28) - 1;
 /// The name of an object, given by the database. Plain bytes; shorter names end with zeros.
 pub type Locator = [u8; LOCATOR_BYTES];
 
-/// What an entry holds.
+/// The content of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// No object.
@@ -69,7 +69,7 @@ impl Cut {
 /// The cuts of an object, in ascending order.
 pub(crate) type Cuts = ArrayVec<Cut, CUTS_MAX>;
 
-/// What a further cut does to those of an object.
+/// The effect of a further cut on the cuts of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Merged {
     /// The object has these from now on.
@@ -180,7 +180,7 @@ impl Entry {
         }
     }
 
-    /// Whether what was read from flash is an entry that a table can hold.
+    /// Whether the bytes from flash are an entry that a table can hold.
     pub fn is_possible(&self) -> bool {
         let count = match self.state() {
             State::Free => return true,

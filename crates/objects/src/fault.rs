@@ -37,7 +37,7 @@ pub enum RecoverError {
     Snapshot {
         /// Where it is.
         area: SnapshotArea,
-        /// What is wrong.
+        /// The fault.
         fault: BlockFault,
     },
     /// The snapshot is that of a larger table.
@@ -67,7 +67,7 @@ pub enum RecoverError {
         place: u32,
         /// The copy that it is in, counted from 0.
         copy: usize,
-        /// What is wrong.
+        /// The fault.
         fault: BlockFault,
     },
     /// A record does not fit the table.
@@ -77,7 +77,7 @@ pub enum RecoverError {
         place: u32,
         /// Sequence of the change.
         sequence: u64,
-        /// What is wrong.
+        /// The fault.
         fault: RecordFault,
     },
     /// Two live objects have the same locator.

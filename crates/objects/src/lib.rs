@@ -1,6 +1,6 @@
 //! A table of objects as a sans-I/O state machine.
 //!
-//! An *object* is what a database drops or truncates as a whole: a relation's fork, or a volume. The table
+//! An *object* is dropped or truncated by a database as a whole: a relation's fork, or a volume. The table
 //! maps its [`Locator`] to an [`ObjectId`], the high half of a page id. It knows which pages of an object are
 //! dead, at a cost that does not depend on their number: [`Objects::retire`] makes all of them dead,
 //! [`Objects::cut`] those from a page number on that entered below a position.
@@ -11,8 +11,8 @@
 //! rear is an upper bound that does.
 //!
 //! The state is in one flat region, linked by index, which may be attached at any address. Changes are
-//! recorded in a log on flash; snapshots of the whole table let go of the log (docs/FORMAT.md has the
-//! blocks). The caller does the I/O: it holds its latch for each call, and not while it reads or writes.
+//! recorded in a log on flash; snapshots of the whole table free the log (docs/FORMAT.md has the blocks). The
+//! caller does the I/O: it holds its latch for each call, and not while it reads or writes.
 //!
 //! Invariants:
 //!

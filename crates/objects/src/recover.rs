@@ -6,8 +6,8 @@
 //! 3. A block anywhere in the log areas may claim that later changes were durable, or that there was a newer
 //!    snapshot. Then both copies of something are lost, and the table is refused.
 //!
-//! The table then counts as never recorded: a snapshot is pending (invariant 7 of the crate). It goes to the
-//! area of the older one. So the caller makes both copies of the newer one whole before
+//! The table then counts as never recorded: a snapshot is pending (invariant 7 of the crate). It is written
+//! to the area of the older one. So the caller first makes both copies of the newer one whole
 //! ([`Recovered::repair`]).
 
 use crate::blocks::{
@@ -134,7 +134,7 @@ impl<'r> Recovered<'r> {
         self.objects.lookup(locator)
     }
 
-    /// What the caller copies, and syncs, before it writes a snapshot. `None`: nothing.
+    /// The blocks that the caller copies, and syncs, before it writes a snapshot. `None`: nothing.
     pub fn repair(&self) -> Option<SnapshotRepair> {
         self.repair
     }
@@ -161,7 +161,7 @@ impl<'r> Recovered<'r> {
     ///
     /// 1. An object is cut at rear 1000. The cut is durable.
     /// 2. Power fails. The ring finds its pages up to position 899 only.
-    /// 3. The object is extended again. A page behind the cut enters at position 950, below the cut's rear.
+    /// 3. The object is extended again. A page beyond the cut enters at position 950, below the cut's rear.
     ///
     /// So a cut beyond `rear` is lowered to it: no page below the cut's old rear, and not below `rear`,
     /// exists.
@@ -221,10 +221,10 @@ impl<'r> Objects<'r> {
             was_durable: base.number <= claimed.snapshot,
         });
         let damaged = snapshot.into_iter().chain(blocks).collect();
-        // Where the next snapshot goes, a newer one may lie whose write was lost in part, and which could not
-        // be read now. The next one has a higher number than that.
+        // The area of the next snapshot may have a newer one whose write was lost in part, and which could
+        // not be read now. The next one has a higher number than that.
         objects.log.snapshot = base.number + 2;
-        // What lies in one copy only may be gone when the next open looks.
+        // Content of one copy only may be lost before the next open.
         objects.log.durable = if repair.is_none() { base.head.last.get() } else { 0 };
         Ok(Recovered { objects, repair, damaged })
     }

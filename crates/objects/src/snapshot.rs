@@ -145,7 +145,7 @@ impl Objects<'_> {
         for (raw, entry) in stored.iter_mut().zip(&*self.entries) {
             *raw = entry.store();
         }
-        // The snapshot covers all changes so far. What is in the buffers is not needed any more.
+        // The snapshot covers all changes so far. The buffers are not needed any more.
         *self.log = LogHead {
             open_records: 0,
             recording: 1,

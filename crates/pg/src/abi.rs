@@ -90,7 +90,7 @@ pub unsafe extern "C" fn ent_check_writes_per_day(text: *const c_char) -> i32 {
 
 /// # Safety
 /// As [`ent_plan`]; `memory` has `bytes` bytes that all processes of the server share, that stay mapped as
-/// long as the process lives, and that nobody else uses.
+/// long as the process lives, and that no other code uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ent_attach(
     options: *const EntOptions,
@@ -369,7 +369,7 @@ pub extern "C" fn ent_worker_pulled(pages: c_int) {
     failure::guarded(|| worker::pulled(usize::try_from(pages).unwrap_or(0)));
 }
 
-/// Ends the cache; with `drain` all dirty pages go to disk first.
+/// Ends the cache; with `drain` all dirty pages are written to disk first.
 #[unsafe(no_mangle)]
 pub extern "C" fn ent_worker_close(drain: bool, redo: u64) -> i32 {
     failure::guarded(|| worker::close(drain, redo))

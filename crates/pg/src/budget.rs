@@ -1,14 +1,15 @@
-//! The budget of writes to flash, which the tier keeps: what the processes obey.
+//! The budget of writes to flash, which the tier keeps: the limits for the processes.
 //!
-//! The worker tells them what may be written. As that runs short, clean pages stay out first, then pages
-//! get no second chance, then dirty pages go to their files.
+//! The worker tells them how much may be written. As that runs short, clean pages stay out first, then pages
+//! get no second chance, then dirty pages are written to their files.
 //!
-//! Invariant: a clean page enters only when its file has it durably. 1. A dirty page goes to its file, for
-//! the budget is spent, or the table of forks is full; PostgreSQL syncs the file with its next checkpoint.
+//! Invariant: a clean page enters only when its file has it durably. 1. A dirty page is written to its file,
+//! since the budget is spent, or the table of forks is full; PostgreSQL syncs the file with its next
+//! checkpoint.
 //! 2. The page is read again, and evicted as clean. 3. Power fails, and the file has the older version.
-//! 4. Redo reads the page from the cache, finds it up to date, and leaves it clean. 5. The cache drops it,
-//! and the older version is read. So clean pages stay out until all dirty pages that went around are durable:
-//! see [`Around::checkpoint`].
+//! 4. Redo reads the page from the cache, finds it up to date, and does not change it. 5. The cache drops it,
+//!    and the older version is read. So clean pages stay out until all dirty pages that bypassed the cache
+//!    are durable: see [`Around::checkpoint`].
 
 use crate::memory::Tally;
 use entresol_engine::Allowed;
@@ -42,14 +43,14 @@ impl Around {
         self.level.store(level, SeqCst);
     }
 
-    /// Whether a dirty page goes to its file instead. To be asked once for each: it is counted.
+    /// Whether a dirty page is written to its file instead. To be asked once for each: it is counted.
     pub fn dirty_goes(&self) -> bool {
         let goes = self.takes_nothing();
         self.pages.add(goes.into());
         goes
     }
 
-    /// A dirty page goes to its file for another reason.
+    /// A dirty page is written to its file for another reason.
     pub fn dirty_went(&self) {
         self.pages.add(1);
     }
@@ -69,8 +70,8 @@ impl Around {
     ///
     /// 1. A dirty page goes around, and is counted; its process has yet to write it. 2. A checkpoint comes
     ///    here. 3. It syncs the files. 4. The page is written. 5. The next checkpoint waits for the page's
-    ///    buffer, which is dirty until it is written, and syncs the file. So what was counted at one
-    ///    checkpoint is durable when the next one is complete.
+    ///    buffer, which is dirty until it is written, and syncs the file. So pages counted at one checkpoint
+    ///    are durable when the next one is complete.
     pub fn checkpoint(&self, done: u64, redo: u64) {
         if done >= self.redo.load(SeqCst) {
             self.durable.store(self.seen[0].load(SeqCst), SeqCst);

@@ -31,7 +31,7 @@ pub(crate) fn say(said: &dyn std::fmt::Display) {
     });
 }
 
-/// What was said last.
+/// The last message.
 pub(crate) fn sentence() -> String {
     SENTENCE.with(|sentence| sentence.borrow().clone())
 }
@@ -51,7 +51,7 @@ pub(crate) fn code_of(error: &TierError) -> i32 {
     }
 }
 
-/// Runs the body of a C function. A panic is a bug, and the process cannot go on: it aborts, and the
+/// Runs the body of a C function. A panic is a bug, and the process cannot continue: it aborts, and the
 /// postmaster starts everything anew. (The extension's build has no unwinding, and aborts in the panic.)
 pub(crate) fn guarded<T>(body: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(body)) {

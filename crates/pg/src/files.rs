@@ -1,12 +1,13 @@
 //! Relation files as the home of pages.
 //!
 //! Threads write them by path. PostgreSQL's storage manager is not used: it is not made for threads, and its
-//! syncs come with the next checkpoint, while a slot on flash is free again as soon as its page is durable.
+//! syncs are those of the next checkpoint, while a slot on flash is free again as soon as its page is
+//! durable.
 //!
 //! Rules:
 //!
 //! 1. A file is opened by its path for each batch of pages, and is kept open from then to the next sync only.
-//!    So no write goes to the file of a dropped relation whose number was given to another one. (The worker
+//!    So no write is to the file of a dropped relation whose number was given to another one. (The worker
 //!    takes no part in the barriers by which PostgreSQL's processes close such files.)
 //! 2. A file never grows here. A page past the end of its file is dead, or will be made anew by redo: the
 //!    file was shorter when it was last synced, so redo begins before the page was added.
@@ -55,10 +56,10 @@ pub(crate) struct RelationFiles {
     /// Files that were written since the last sync.
     unsynced: Unsynced,
     board: &'static Board,
-    /// Writes and syncs here. What the server's processes read from disk is not known.
+    /// Writes and syncs here. Reads of the server's processes are not known.
     work: BusyClock,
-    /// What is durable, for the next redo; and where it is looked up which forks have notes. `None`: no notes
-    /// are taken.
+    /// Notes of durable pages, for the next redo, and of the forks that have notes. `None`: no notes are
+    /// taken.
     notes: Option<(Arc<Notes>, Shared)>,
     /// The server's log, which the flash is bound to.
     wal: Option<Wal>,

@@ -1,4 +1,4 @@
-//! What a process of the server does with the cache: it reads pages, stages them, and forgets dead ones.
+//! A process of the server as a user of the cache: it reads pages, stages them, and forgets dead ones.
 //!
 //! A process uses the interface from one thread. Look-ups of an object's number are not kept: a number is
 //! another object's one day.
@@ -167,8 +167,8 @@ pub(crate) fn durable_lsn(fork: &EntFork, block: u32, lsn: &mut u64) -> i32 {
     })
 }
 
-/// Redo begins, in this process, at `redo`; `None`: notes of durable pages are not of its files. How many
-/// pages are known to be durable goes to `known`.
+/// Redo begins, in this process, at `redo`; `None`: notes of durable pages are not of its files. `known` gets
+/// the number of pages known to be durable.
 pub(crate) fn redo_begins(redo: Option<u64>, known: &mut u64) -> i32 {
     call(|process| {
         let noted = Known::take(process.folder.clone(), redo).map_err(|error| {
@@ -430,7 +430,7 @@ pub(crate) fn checkpoint(done: u64, redo: u64) -> i32 {
 }
 
 /// Removes all pages of a relation from the cache: the dirty ones to their files. Processes that use it put
-/// pages back meanwhile. How many copies were removed goes to `removed`.
+/// pages back meanwhile. `removed` gets the number of copies.
 pub(crate) fn evict(relation: EntFork, removed: &mut u64) -> i32 {
     *removed = 0;
     call(|process| {

@@ -1,4 +1,4 @@
-//! The PostgreSQL door: the engine behind a C interface (`doors/postgres/entresol.h`), for the extension in
+//! The PostgreSQL door: the engine with a C interface (`doors/postgres/entresol.h`), for the extension in
 //! `doors/postgres/entresol`.
 //!
 //! Every process of a server has a front ([`entresol_engine::SharedFront`]). One background worker has the
@@ -8,10 +8,10 @@
 //! |---|---|
 //! | `abi` | the C functions: pointers become values, failures become codes |
 //! | `types` | the types of the C interface |
-//! | `memory` | the segment in PostgreSQL's shared memory, and the board beside it |
+//! | `memory` | the segment in PostgreSQL's shared memory, and the board with it |
 //! | `settings` | the engine's options from the extension's |
-//! | `front` | what a process does: read, stage, forget, evict |
-//! | `report` | what a process says of the cache: counters, durations |
+//! | `front` | the calls of a process: read, stage, forget, evict |
+//! | `report` | reports of a process: counters, durations |
 //! | `worker` | the back: opening, pulls, messages, ending |
 //! | `budget` | how much may be written to flash |
 //! | `notes` | which pages are durable in their files, for the next redo |

@@ -8,8 +8,8 @@
 //! | 12..16 | fork |
 //! | 16..24 | zero |
 //!
-//! All are unsigned, little-endian. The database comes first: the beginning of the name names all of it.
-//! (Paths: `common/relpath.c` and `storage/smgr/md.c` of PostgreSQL 17.)
+//! All are unsigned, little-endian. The database is first: the beginning of the name names all of it. (Paths:
+//! `common/relpath.c` and `storage/smgr/md.c` of PostgreSQL 17.)
 
 use crate::types::EntFork;
 use entresol_objects::{LOCATOR_BYTES, Locator};

@@ -3,8 +3,8 @@
 //!
 //! It is part of PostgreSQL's own shared memory, not a file. So PostgreSQL's crash rule covers it: after a
 //! crash the postmaster ends all processes, and makes new memory, before it starts any other; a new
-//! postmaster refuses to start while a process of an older one has the old memory. Nobody can go on with a
-//! segment of an older back, and none is left behind when the postmaster is killed.
+//! postmaster refuses to start while a process of an older one has the old memory. No process can use a
+//! segment of an older back, and none remains when the postmaster is killed.
 #![allow(unsafe_code)] // this module makes references and segments of PostgreSQL's memory, as its parts say
 
 use crate::budget::Around;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes for the board, before the segment.
 pub(crate) const BOARD_BYTES: usize = 8192;
-/// What the memory is aligned to: as the segment needs it for direct I/O.
+/// The alignment of the memory: the segment's, for direct I/O.
 pub(crate) const ALIGNMENT: usize = 4096;
 
 /// A counter in shared memory.
@@ -41,7 +41,7 @@ impl Tally {
     }
 }
 
-/// What was counted when the counters were reset, of those that go on: subtracted from what they say.
+/// The values of monotonic counters at the reset: subtracted from their present values.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Baseline {
@@ -61,7 +61,7 @@ impl Baseline {
         }
     }
 
-    /// What was counted since, of `stat`. Present values stay.
+    /// The counts of `stat` since the reset. Present values stay.
     pub fn since(&self, stat: &mut EntStat) {
         let tallies = self.stats.as_flattened();
         for ((value, tally), name) in stat.values_mut().into_iter().zip(tallies).zip(EntStat::FIELDS) {
@@ -146,8 +146,8 @@ pub(crate) struct Board {
     pub flash: Descriptor,
 }
 
-/// The worker's descriptor of the flash, for the other processes: they are to read what it writes, whatever
-/// becomes of the path.
+/// The worker's descriptor of the flash, for the other processes: they read the device that it writes, even
+/// if the path changes.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct Descriptor(AtomicU64);
@@ -168,7 +168,7 @@ impl Descriptor {
 
 const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);
 
-/// What is counted for one object: a fork of a relation.
+/// The counters of one object: a fork of a relation.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct ObjectTally {
@@ -178,13 +178,13 @@ pub(crate) struct ObjectTally {
     pub misses: Tally,
     pub staged_dirty: Tally,
     pub staged_clean: Tally,
-    /// Not dropped with the counts: nobody may miss it.
+    /// Not dropped with the counts: it must not be missed.
     pub noted: Noted,
 }
 
 impl ObjectTally {
-    /// Of the fork with this name. What was counted for an earlier one is dropped. (Two processes may drop
-    /// it, and lose a count that a third one has made in between.)
+    /// Of the fork with this name. The counts of an earlier one are dropped. (Two processes may drop it, and
+    /// lose a count that a third one has made in between.)
     fn of(&self, name: u64) -> &Self {
         if self.name.load(Relaxed) != name {
             self.reset();
@@ -211,7 +211,7 @@ pub(crate) fn front_bytes(objects: u32) -> usize {
     BOARD_BYTES + tallies_bytes(objects)
 }
 
-/// Memory from the postmaster. Invariant: [`Shared::new`]'s caller has promised what it says.
+/// Memory from the postmaster. Invariant: the promises of [`Shared::new`]'s caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shared {
     base: NonNull<u8>,
@@ -221,7 +221,7 @@ pub(crate) struct Shared {
     is_worker: bool,
 }
 
-// SAFETY: it is an address in memory that is mapped for the whole life of the process; what is there is
+// SAFETY: it is an address in memory that is mapped for the whole life of the process; its content is
 // accessed by atomic words and through segments only.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
@@ -256,7 +256,7 @@ impl Shared {
             return None;
         }
         let at = BOARD_BYTES + object.0 as usize * size_of::<ObjectTally>();
-        // SAFETY: the memory is there as long as the process, has so many objects behind the board, and any
+        // SAFETY: the memory is there as long as the process, has so many objects after the board, and any
         // bytes are atomic words. The board's length and the struct's keep the alignment.
         let tally: &'static ObjectTally = unsafe { self.base.add(at).cast::<ObjectTally>().as_ref() };
         Some(tally.of(u64::from(checksum::of(locator)) + 1))
@@ -276,7 +276,7 @@ impl SegmentMemory for Shared {
 
     fn create(&self, plan: &Plan) -> Result<NewSegment, SegmentError> {
         let (base, bytes) = self.segment();
-        // SAFETY: what `new` was promised; the part behind the board is the segment's alone.
+        // SAFETY: the promises of `new`'s caller; the part after the board is the segment's alone.
         unsafe { Segment::create_over(base, bytes, plan) }
     }
 

@@ -1,4 +1,4 @@
-//! What a process says of the cache: counters of all processes, by relation, by kind of process, and
+//! Reports of a process on the cache: counters of all processes, by relation, by kind of process, and
 //! durations.
 
 use crate::front::{Process, call};
@@ -10,8 +10,7 @@ use entresol_engine::{Durations, TierMetrics};
 use entresol_objects::ObjectId;
 use std::time::Duration;
 
-/// What the cache has of each fork, into `rows`; how many there are goes to `n`. The rest is left out if
-/// there is no room.
+/// The pages of each fork in the cache, into `rows`; `n` gets their number. Rows without room are omitted.
 pub(crate) fn relations(rows: &mut [EntRelation], n: &mut u32) -> i32 {
     *n = 0;
     call(|process| {

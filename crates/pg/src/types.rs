@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-/// What a function returns. Negative: the cache could not answer, and `ent_error` has a sentence.
+/// The result of a function. Negative: the cache could not answer, and `ent_error` has a sentence.
 pub mod code {
     /// It is done.
     pub const DONE: i32 = 0;
@@ -102,7 +102,7 @@ pub struct EntCluster {
     pub target: bool,
 }
 
-/// What the worker's main thread is to do.
+/// A task of the worker's main thread.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct EntEvent {
@@ -128,7 +128,7 @@ pub mod event {
     pub const OFF: i32 = 4;
 }
 
-/// What the cache has of one fork, and what was counted for it while it had pages in the cache.
+/// The pages of one fork in the cache, and its counters while it had pages there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct EntRelation {

@@ -1,5 +1,5 @@
 //! The back, in the background worker: its threads write flash and relation files. The main thread, which
-//! alone may call PostgreSQL, asks here what it is to do.
+//! alone may call PostgreSQL, gets its tasks here.
 
 use crate::failure;
 use crate::files::RelationFiles;
@@ -30,7 +30,7 @@ use tracing::info;
 /// Longest wait of an engine's thread for victims. The main thread may wait for the server's log.
 const PULL_PATIENCE: Duration = Duration::from_millis(200);
 
-/// What an engine's thread has for the main thread.
+/// A request of an engine's thread to the main thread.
 pub(crate) enum Request {
     /// A line for the server's log.
     Message { level: i32, text: String },
@@ -61,7 +61,7 @@ struct Worker {
     /// Of durable pages. `None`: none are taken.
     notes: Option<Arc<Notes>>,
     requests: Receiver<Request>,
-    /// Who waits for the present pull.
+    /// The waiters for the present pull.
     pulls: Option<Sender<usize>>,
     /// The server knows that the cache has switched itself off.
     is_told_off: bool,
@@ -140,7 +140,7 @@ fn log_of(cluster: &EntCluster) -> Uuid {
     Uuid::from_random(0x706f_7374_6772_6573, cluster.system_identifier)
 }
 
-/// Says why the cache is not opened, and whether the server goes on without it: it does if the flash cannot
+/// Says why the cache is not opened, and whether the server continues without it: it does if the flash cannot
 /// be reached, and the files are complete.
 fn refuse(settings: &Settings, cluster: &EntCluster, refusal: Refusal) -> i32 {
     let may_go_on = settings.is_through() && !is_needed(cluster);
@@ -160,7 +160,7 @@ fn refuse(settings: &Settings, cluster: &EntCluster, refusal: Refusal) -> i32 {
     code
 }
 
-/// What the engine's command does, for a cluster.
+/// The engine's command `detach`, for a cluster.
 const HOW_TO_DRAIN: &str = "of a PostgreSQL cluster: start its server with this flash, and stop it with \
                             entresol.drain_at_shutdown = on; of any other cache `entresol detach FLASH DISK`";
 
@@ -234,9 +234,9 @@ fn open_tier(
 }
 
 /// Whether the flash of a cluster that does not need it has its pages of now: they were written through, and
-/// the cluster begins redo where one of its last two checkpoints was that the flash knows. Then nobody has
-/// completed a checkpoint without the cache; and what was changed without one is in the log that is replayed
-/// now, as after a crash.
+/// the cluster begins redo where one of its last two checkpoints was that the flash knows. Then no server has
+/// completed a checkpoint without the cache; and changes without one are in the log that is replayed now, as
+/// after a crash.
 fn is_present(
     settings: &Settings,
     flash: &dyn Device,
@@ -253,7 +253,7 @@ fn is_present(
 }
 
 /// Why the flash cannot be reached, if it cannot: its device is not there, or does not answer. Any other
-/// reason why it cannot be opened is a mistake of somebody.
+/// reason is a mistake in the configuration.
 fn out_of_reach(flash: &Path) -> Option<String> {
     let error = fs::File::open(flash).err()?;
     let is_gone = match error.kind() {
@@ -267,7 +267,7 @@ fn out_of_reach(flash: &Path) -> Option<String> {
     is_gone.then(|| format!("\"{}\" cannot be reached: {error}", flash.display()))
 }
 
-/// What the system says of a device that is gone.
+/// The system's errors for a device that is gone.
 const GONE: [Errno; 4] = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::NOTCONN];
 
 /// Why the flash and the cluster's files are not of the same moment, as far as the binding tells: an open
@@ -291,7 +291,7 @@ fn what_is_older(
     Ok(marks_on(flash, label)?.and_then(|marks| check_redo(marks, cluster.redo).err()))
 }
 
-/// What it means that the label, or the last checkpoint, is older than the flash knows it.
+/// The meaning of a label, or a last checkpoint, that is older than the flash knows it.
 const FILES_ARE_OLDER: &str = "the flash is newer than the cluster's files, which were put back to an earlier state, a snapshot for \
                                instance: put the flash back to the same moment, too, or restore the cluster from a backup made \
                                with pg_basebackup";
@@ -360,7 +360,7 @@ fn with_worker<R>(absent: R, work: impl FnOnce(&mut Worker) -> R) -> R {
     })
 }
 
-/// What the main thread is to do next; waits for it.
+/// The next task of the main thread; waits for it.
 pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
     with_worker(code::GONE, |worker| {
         if worker.tier.is_given_up() {
@@ -425,8 +425,9 @@ pub(crate) fn pulled(pages: usize) {
     });
 }
 
-/// Ends the cache. With `drain` all dirty pages go to disk first, and the cluster does not need its flash any
-/// more; else it stays as it is, warm. `redo` is the REDO pointer of the last checkpoint that is complete.
+/// Ends the cache. With `drain` all dirty pages are written to disk first, and the cluster does not need its
+/// flash any more; otherwise it stays warm. `redo` is the REDO pointer of the last checkpoint that is
+/// complete.
 pub(crate) fn close(drain: bool, redo: u64) -> i32 {
     with_worker(code::GONE, |worker| {
         let close = || match drain {

@@ -1,21 +1,21 @@
 //! A number that is raised when something has changed, and that others wait for.
 //!
-//! A waiter takes what it has [`Epoch::seen`], looks whether what it wants is there, and if not waits for a
-//! number other than the one seen. The one who changes something changes it first and raises the number then.
+//! A waiter takes the number that it has [`Epoch::seen`], looks whether its condition holds, and if not waits
+//! for another number. A task that changes something changes it first and raises the number then.
 //!
-//! The word is twice the number, plus one if somebody may sleep. A waiter sets that mark only on the number
+//! The word is twice the number, plus one if a task may sleep. A waiter sets that mark only on the number
 //! that it has seen, in one step. A raise changes the number and takes the mark away, in one step. So either
-//! the raise finds the mark and wakes all, or the waiter finds another number and does not sleep. A waiter
-//! that dies or leaves keeps its mark in the word; the next raise wakes nobody once, and that is all.
+//! the raise finds the mark and wakes all, or the waiter finds another number and does not sleep. The mark of
+//! a waiter that died or gave up stays in the word; the next raise then makes one needless system call.
 //!
-//! The number has 31 bits. A caller that holds what it has seen while exactly 2³¹ raises pass misses them.
+//! The number has 31 bits. A caller that holds its number while exactly 2³¹ raises pass misses them.
 
 use crate::atomic::AtomicU32;
 use crate::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::futex::{self, Wake};
 use std::time::{Duration, Instant};
 
-/// Somebody may sleep.
+/// A task may sleep.
 const AWAITED: u32 = 1;
 
 /// The number of an [`Epoch`] at some moment.
@@ -35,13 +35,13 @@ impl Epoch {
         Self { word: AtomicU32::new(0) }
     }
 
-    /// The number now. What was changed before it was raised to this number is visible to the caller.
+    /// The number now. Changes before the raise to this number are visible to the caller.
     #[inline]
     pub fn seen(&self) -> Seen {
         Seen(self.word.load(Acquire) >> 1)
     }
 
-    /// Raises the number, and wakes all who wait.
+    /// Raises the number, and wakes all waiters.
     #[inline]
     pub fn raise(&self) {
         let mut word = self.word.load(Relaxed);

@@ -12,9 +12,9 @@ pub enum SegmentError {
     Io {
         /// Where.
         place: String,
-        /// What was tried.
+        /// The step that failed.
         action: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The plan does not fit any memory.
@@ -25,7 +25,7 @@ pub enum SegmentError {
         /// Where.
         place: String,
     },
-    /// The machine has not so much memory left. (It would end other processes to make room.)
+    /// The machine has too little memory. (It would end other processes to make room.)
     #[error(
         "{place}: the segment needs {expected} bytes of memory, and {found} are available; configure a smaller \
          cache"

@@ -7,7 +7,7 @@
 //!
 //! A front that is in the middle of something others depend on says so in its seat before it begins, and
 //! takes it back when it is done ([`Front::holds`]). If it dies, its seat stays taken until the back has seen
-//! what it held ([`Watch::find_dead`], [`Watch::vacate`]).
+//! this ([`Watch::find_dead`], [`Watch::vacate`]).
 #![allow(unsafe_code)] // in `shared_struct!`, which says why it is sound; the lint spares other crates
 
 use crate::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -20,7 +20,7 @@ use std::num::NonZeroU64;
 use std::sync::atomic::compiler_fence;
 use thiserror::Error;
 
-/// Who has a seat; see the module's header.
+/// The owner of a seat; see the module's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Owner(u64);
 
@@ -36,7 +36,7 @@ impl Owner {
         ProcessId(self.0 & Self::PROCESS)
     }
 
-    /// The word of the next one who takes the free seat.
+    /// The word of the next owner of the free seat.
     fn next(self, process: ProcessId) -> Self {
         Self((self.0 & !Self::PROCESS).wrapping_add(Self::PROCESS + 1) | process.0 & Self::PROCESS)
     }
@@ -56,7 +56,7 @@ shared_struct! {
         owner: AtomicU64,
         /// What its owner is in the middle of; 0: nothing.
         holding: AtomicU64,
-        /// 1: its owner has left while it held something, though its process may be alive.
+        /// 1: its owner has ended while it held something, though its process may be alive.
         abandoned: AtomicU32,
     }
 }
@@ -123,7 +123,7 @@ impl Fronts {
         self.take(0, ProcessId::current()).map_err(|found| SeatError::Served { pid: found.pid() })
     }
 
-    /// Takes seat `number`, or says who has it.
+    /// Takes seat `number`, or returns its owner.
     fn take(&self, number: usize, who: ProcessId) -> Result<Front, ProcessId> {
         let seat = &self.seats[number];
         let mut found = seat.owner();
@@ -173,8 +173,8 @@ impl Front {
     #[inline]
     pub fn holds(&self, what: NonZeroU64) {
         self.seats[self.number].holding.store(what.get(), Relaxed);
-        // Death comes between two instructions of this process, as a signal does. So it is the compiler alone
-        // that must not move what follows before the store. The back reads the word after the process ended.
+        // Death is between two instructions of this process, as a signal is. So only the compiler must not
+        // move later accesses before the store. The back reads the word after the process ended.
         compiler_fence(SeqCst);
     }
 
@@ -184,7 +184,7 @@ impl Front {
         Death { seats: self.seats.clone(), number: self.number }
     }
 
-    /// What it was in the middle of is done.
+    /// The announced step is done.
     #[inline]
     pub fn holds_nothing(&self) {
         compiler_fence(SeqCst);
@@ -230,14 +230,14 @@ fn holder(seat: usize) -> Holder {
     number.expect("a table has fewer seats than there are holders")
 }
 
-/// A front that is gone and has not left its seat.
+/// A front that has ended without giving up its seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dead {
     /// Its process.
     pub pid: u32,
     /// Whose latches are those that it held.
     pub holder: Holder,
-    /// What it was in the middle of.
+    /// The step that it had announced.
     pub holding: Option<NonZeroU64>,
     seat: usize,
     owner: Owner,
@@ -274,7 +274,7 @@ impl Watch {
             return None;
         }
         let holding = NonZeroU64::new(seat.holding.load(Acquire));
-        // It may have left, and ended then, since the first look.
+        // It may have given up its seat, and ended then, since the first look.
         if seat.owner() != owner {
             return None;
         }
@@ -288,7 +288,7 @@ impl Watch {
         if seat.owner() == dead.owner {
             seat.holding.store(0, Relaxed);
             seat.abandoned.store(0, Relaxed);
-            // Its owner is gone, and nobody else takes a seat that is not free.
+            // Its owner has ended, and no other process takes a seat that is not free.
             seat.owner.store(dead.owner.left().0, Release);
         }
         self.watched[dead.seat] = None;
@@ -307,7 +307,7 @@ mod tests {
         segment.fronts(&part)
     }
 
-    /// As a process that was forked drops what it has inherited.
+    /// As a forked process drops its inheritance.
     #[test]
     fn the_seat_of_another_process_is_not_freed() {
         let fronts = fronts();

@@ -1,4 +1,4 @@
-//! Plain memory behind latches: what only the holder of its latch may read or write.
+//! Plain memory that a latch guards: only the holder of the latch may read or write it.
 #![allow(unsafe_code)] // hands out memory; every block says why it is sound
 
 use crate::latch::{Gone, Holder, Latch, LatchGuard};
@@ -93,7 +93,7 @@ impl Guarded {
         Ok(latch.map(|latch| self.guard(at, latch)))
     }
 
-    /// Who holds the latch of area `at`.
+    /// The holder of the latch of area `at`.
     ///
     /// # Panics
     /// If there is no such area.
@@ -135,9 +135,9 @@ impl Deref for Guard<'_> {
     #[inline]
     fn deref(&self) -> &[u64] {
         // SAFETY: the words are in the memory, which the guard's `Guarded` keeps mapped, aligned and
-        // initialized. Nobody else accesses them: parts do not overlap, areas are accessed through guards
-        // only, and the latch, in the same memory, excludes the guards of all threads and processes. A latch
-        // that is poisoned is given to nobody else.
+        // initialized. No other code accesses them: parts do not overlap, areas are accessed through guards
+        // only, and the latch, in the same memory, excludes the guards of all threads and processes. A
+        // poisoned latch is given to no other task.
         unsafe { self.area.as_ref() }
     }
 }

@@ -9,7 +9,7 @@ use crate::shared_struct;
 
 /// "ENTRSHM", then the version of the header itself.
 const MAGIC: u64 = u64::from_le_bytes(*b"ENTRSHM1");
-/// Version of what lies in a segment: parts, words and protocols. Raised with every change of them.
+/// Version of a segment's content: parts, words and protocols. Raised with every change of them.
 pub const SEGMENT_VERSION: u32 = 1;
 /// Bytes before the first part.
 pub(crate) const HEADER_BYTES: usize = 64;

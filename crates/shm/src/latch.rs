@@ -3,18 +3,18 @@
 //! | word | state |
 //! |---|---|
 //! | 0 | free |
-//! | 2 × holder | held, nobody sleeps |
-//! | 2 × holder + 1 | held, somebody may sleep |
+//! | 2 × holder | held, no task sleeps |
+//! | 2 × holder + 1 | held, a task may sleep |
 //! | 2³² − 1 | gone |
 //!
-//! The holder is a part of the word, not a word beside it. Otherwise a process could die between the two
-//! stores, and the latch would be held by nobody.
+//! The holder is a part of the word, not a word of its own. Otherwise a process could die between the two
+//! stores, and the latch would have no holder.
 //!
 //! Invariants:
 //!
-//! - A task sleeps only on a word that says so ("somebody may sleep"). The holder who frees such a word wakes
+//! - A task sleeps only on a word that says so ("a task may sleep"). The holder that frees such a word wakes
 //!   one. A task that has slept takes the latch with that mark, because others may sleep as well.
-//! - "Gone" is final. A holder who is still alive may finish its section, and nobody follows.
+//! - "Gone" is final. A holder that is still alive may finish its section, and no task follows it.
 //!
 //! Not fair, not recursive: sections are short, and a task that takes a latch twice waits for ever.
 
@@ -27,7 +27,7 @@ use thiserror::Error;
 
 const FREE: u32 = 0;
 const GONE: u32 = u32::MAX;
-/// Somebody may sleep.
+/// A task may sleep.
 const AWAITED: u32 = 1;
 
 /// Looks at a held latch before the caller sleeps.
@@ -36,8 +36,8 @@ const SPINS: u32 = if cfg!(feature = "shuttle") { 1 } else { 100 };
 /// Largest number of a [`Holder`].
 pub const HOLDER_MAX: u32 = (1 << 31) - 2;
 
-/// Who holds a latch: a front or the back, by the number of its seat ([`crate::Fronts`]) plus one. Threads of
-/// a process may share a number.
+/// The holder of a latch: a front or the back, by the number of its seat ([`crate::Fronts`]) plus one.
+/// Threads of a process may share a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Holder(NonZeroU32);
 
@@ -60,7 +60,7 @@ impl Holder {
     }
 }
 
-/// The latch, or what it belongs to, was given up for good.
+/// The latch, or the memory that it guards, was given up for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "the cache's shared memory was given up, because a process died in the middle of a change; attach again \
@@ -106,15 +106,15 @@ impl Latch {
         }
     }
 
-    /// Gives the latch up for good: nobody gets it any more, and all who wait for it are told. A holder who
-    /// is alive keeps it until it releases it.
+    /// Gives the latch up for good: no task gets it any more, and all waiters are told. A live holder keeps
+    /// it until it releases it.
     pub fn poison(&self) {
         if self.word.swap(GONE, Release) != GONE {
             futex::wake_all(&self.word);
         }
     }
 
-    /// Who holds the latch now. `None`: it is free or gone.
+    /// The holder of the latch now. `None`: it is free or gone.
     pub fn holder(&self) -> Option<Holder> {
         match self.word.load(Acquire) {
             GONE => None,

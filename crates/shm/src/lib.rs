@@ -3,23 +3,23 @@
 //!
 //! | module | what it has |
 //! |---|---|
-//! | [`Plan`] | the layout: named parts behind a header, each at a fixed offset |
+//! | [`Plan`] | the layout: a header and named parts, each at a fixed offset |
 //! | [`Segment`] | the memory: a file, a memfd or memory of the caller, made or attached |
 //! | [`Latch`], [`Guarded`] | mutual exclusion between processes; memory that a latch guards |
 //! | [`Epoch`] | a number to wait on, with a time limit |
 //! | [`Bytes`] | bytes that processes copy in and out without a lock |
 //! | [`Fronts`], [`Watch`] | which processes use the segment, and which of them died |
-//! | [`atomic`], [`shared_struct!`](crate::shared_struct) | what a shared structure is made of |
+//! | [`atomic`], [`shared_struct!`](crate::shared_struct) | the parts of a shared structure |
 //!
 //! Invariants:
 //!
-//! 1. Everything is addressed by offset. No pointer lies in the segment, so each process may map it at an
-//!    address of its own.
-//! 2. What processes share without a latch is atomic. A segment of zeros is valid. So no bit pattern that
-//!    another process writes is undefined behaviour here: it is at worst a wrong number.
+//! 1. Everything is addressed by offset. The segment has no pointer, so each process may map it at an address
+//!    of its own.
+//! 2. Words that processes share without a latch are atomic. A segment of zeros is valid. So no bit pattern
+//!    that another process writes is undefined behaviour here: it is at worst a wrong number.
 //! 3. Plain memory (`&mut [u64]`) is reached only through the guard of its latch.
 //! 4. A process may die at any instruction. Nothing is repaired: a dead holder is *recognised*
-//!    ([`Watch::find_dead`], [`Latch::holder`]), and the latch is then *poisoned*. From then on nobody gets
+//!    ([`Watch::find_dead`], [`Latch::holder`]), and the latch is then *poisoned*. From then on no task gets
 //!    it.
 //! 5. Without contention there is no system call: not for a lock, an unlock or a raise.
 //!

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Readable and writable memory that lives as long as this object.
 ///
-/// Invariant: the memory is accessed as atomic words, or by the one who holds the latch of an area.
+/// Invariant: the memory is accessed as atomic words, or by the holder of an area's latch.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
@@ -59,21 +59,21 @@ impl Mapping {
     /// Sets all bytes to zero.
     ///
     /// # Safety
-    /// Nobody else accesses the memory meanwhile.
+    /// No other code accesses the memory meanwhile.
     pub(crate) unsafe fn clear(&self) {
-        // SAFETY: the memory is writable and nobody's but the caller's.
+        // SAFETY: the memory is writable and the caller's alone.
         unsafe { self.base.write_bytes(0, self.bytes) };
     }
 
     /// The address of `place`, in which a part of `bytes` bytes is expected.
     ///
     /// # Panics
-    /// If the part does not lie in this memory.
+    /// If the part is not in this memory.
     pub(crate) fn address(&self, place: &Place, bytes: Option<usize>) -> NonNull<u8> {
         let end = place.offset.checked_add(place.bytes);
         let is_inside = end.is_some_and(|end| end <= self.bytes) && bytes == Some(place.bytes);
         assert!(is_inside, "the part at {} of {} bytes was planned later", place.offset, self.bytes);
-        // SAFETY: the offset is within the memory, or just behind it for a part without bytes.
+        // SAFETY: the offset is within the memory, or just after it for a part without bytes.
         unsafe { self.base.add(place.offset) }
     }
 }
@@ -123,7 +123,7 @@ impl<T: ?Sized> Deref for Shared<T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: made by `one` and `many` alone, for shareable types: the value lies in the memory, aligned,
+        // SAFETY: made by `one` and `many` alone, for shareable types: the value is in the memory, aligned,
         // any bytes are valid, and others change it through atomic words only. The memory lives as long as
         // `self`. Parts of a plan do not overlap, so it is no area that a latch guards.
         unsafe { self.value.as_ref() }

@@ -1,8 +1,8 @@
-//! The layout of a segment: a header, and named parts behind it in the order in which they were planned.
+//! The layout of a segment: a header, then named parts in the order in which they were planned.
 //!
 //! Every process makes the same plan from the same options. The header keeps a hash of it, so a process with
-//! another plan is refused. A part is a handle: where it lies and what it is. It belongs to one plan, and
-//! segments made or attached with that plan resolve it ([`crate::Segment`]).
+//! another plan is refused. A part is a handle: its place and its type. It belongs to one plan, and segments
+//! made or attached with that plan resolve it ([`crate::Segment`]).
 
 use crate::fronts::Seat;
 use crate::header::HEADER_BYTES;
@@ -16,7 +16,7 @@ pub const PART_ALIGNMENT: usize = 64;
 /// Largest alignment that a part may ask for: a page, to which any mapping is aligned.
 pub const ALIGNMENT_MAX: usize = 4096;
 
-/// Where a part lies.
+/// The place of a part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// Number of its plan, in this process.
@@ -186,7 +186,7 @@ impl Plan {
         self.bytes.filter(|bytes| isize::try_from(*bytes).is_ok())
     }
 
-    /// What the memory of a segment has to be aligned to, in bytes.
+    /// The alignment of a segment's memory, in bytes.
     pub fn alignment(&self) -> usize {
         self.alignment
     }

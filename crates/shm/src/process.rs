@@ -91,7 +91,7 @@ struct Stat {
     has_ended: bool,
 }
 
-/// What the kernel says of the process that has this number now. Allocates nothing: a front asks while it
+/// The kernel's state of the process that has this number now. Allocates nothing: a front asks while it
 /// waits.
 fn stat(pid: u32) -> Option<Stat> {
     let mut path = [0; 32];

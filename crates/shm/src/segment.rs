@@ -2,7 +2,7 @@
 //!
 //! The maker gets memory of zeros, prepares its parts, and publishes it; only then can others attach. A
 //! segment at a path is made under another name and renamed when it is published. So a path names a whole
-//! segment or none, and a segment that a dead server has left there is replaced.
+//! segment or none, and the segment of a dead server is replaced.
 
 use crate::error::SegmentError;
 use crate::fronts::Fronts;
@@ -30,7 +30,7 @@ pub struct Segment {
     plan: u64,
 }
 
-/// A segment that nobody else can attach yet.
+/// A segment that no other process can attach yet.
 #[derive(Debug)]
 pub struct NewSegment {
     segment: Segment,
@@ -114,9 +114,9 @@ impl Segment {
     /// Makes a segment in memory of the caller, which is overwritten.
     ///
     /// # Safety
-    /// `bytes` bytes from `base` are readable and writable until the end of the process, are used by nobody
-    /// else meanwhile, and later by segments attached to them only, in this process or in others that share
-    /// the memory. The memory is not private to a process that others fork from.
+    /// `bytes` bytes from `base` are readable and writable until the end of the process, and are used by this
+    /// segment only, and later by segments attached to them, in this process or in others that share the
+    /// memory. The memory is not private to a process that others fork from.
     ///
     /// # Errors
     /// [`SegmentError`]: the memory is too short or not aligned as the plan needs it.
@@ -131,7 +131,7 @@ impl Segment {
         check_caller(&place, base, bytes, plan)?;
         // SAFETY: the caller promises it; the segment uses the first bytes alone.
         let memory = unsafe { Mapping::of_caller(base, needed) };
-        // SAFETY: nobody else uses the memory, the caller promises.
+        // SAFETY: the caller promises that no other code uses the memory.
         unsafe { memory.clear() };
         let segment = Self::over(memory, plan);
         segment.header.format(plan, needed, new_id());
@@ -268,7 +268,7 @@ fn bytes_of(place: &str, plan: &Plan) -> Result<usize, SegmentError> {
     plan.total_bytes().ok_or_else(|| SegmentError::TooLarge { place: place.to_owned() })
 }
 
-/// Memory is reserved at once, and the kernel ends processes, of anybody, where there is not enough of it.
+/// Memory is reserved at once, and the kernel ends any user's processes if there is not enough of it.
 fn check_memory(place: &str, plan: &Plan) -> Result<(), SegmentError> {
     let (expected, found) = (bytes_of(place, plan)? as u64, available_bytes());
     if expected > found {
@@ -307,8 +307,8 @@ fn new_id() -> u128 {
     u128::from(entresol_runtime::random()) << 64 | u128::from(entresol_runtime::random())
 }
 
-/// Gives an empty file `bytes` bytes of zeros, with memory behind each of them: a process that touches a byte
-/// without memory behind it would be ended by a signal.
+/// Gives an empty file `bytes` bytes of zeros, each with memory: a process that touches a byte without memory
+/// would be ended by a signal.
 fn reserve(mut file: &File, bytes: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(rustix::io::Errno::OPNOTSUPP) => {}

@@ -1,4 +1,4 @@
-//! What may lie in shared memory and be reached by reference.
+//! Types that may be in shared memory and be reached by reference.
 
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::{Epoch, Latch};
@@ -20,7 +20,7 @@ pub unsafe trait Shareable: Sync + 'static {
     const SHAPE: u64;
 }
 
-/// The FNV-1a hash of `bytes`, going on from `hash`.
+/// The FNV-1a hash of `bytes`, continued from `hash`.
 pub(crate) const fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     let mut at = 0;
     while at < bytes.len() {
@@ -72,8 +72,8 @@ unsafe impl<T: Shareable, const N: usize> Shareable for [T; N] {
     const SHAPE: u64 = shape(&["array"], &[T::SHAPE, N as u64]);
 }
 
-/// Declares structures of atomic words that may lie in a segment. Their layout is C's. A field of another
-/// type does not compile.
+/// Declares structures of atomic words for a segment. Their layout is C's. A field of another type does not
+/// compile.
 ///
 /// ```
 /// use entresol_shm::{Epoch, atomic::AtomicU64, shared_struct};

@@ -1,8 +1,8 @@
 //! Bytes that any process may copy in and out at any time, without a latch.
 //!
 //! A copy that meets another one is torn: some of its words are old, some new. That is not undefined
-//! behaviour, because the words are atomic. Whoever copies out proves what he got, by a checksum or by a word
-//! that was published after the copy.
+//! behaviour, because the words are atomic. A reader proves its copy, by a checksum or by a word that was
+//! published after the copy.
 
 use crate::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::mapping::Shared;
@@ -38,8 +38,9 @@ impl Bytes {
         self.words.len() * WORD
     }
 
-    /// Copies `bytes` to `offset`. Whoever sees any of them sees the atomic words that the caller has written
-    /// before. Whoever sees a word that the caller writes with `Release` after it sees all of them.
+    /// Copies `bytes` to `offset`. A task that sees any of them sees the atomic words that the caller has
+    /// written before. A task that sees a word that the caller writes with `Release` after it sees all of
+    /// them.
     ///
     /// # Panics
     /// If offset or length is not a multiple of 8, or the area ends before.

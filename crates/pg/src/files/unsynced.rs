@@ -65,7 +65,7 @@ impl Unsynced {
         list.files.len()
     }
 
-    /// Syncs what was added before by `sync`, together with other tasks.
+    /// Syncs the files that were added before by `sync`, together with other tasks.
     pub(super) fn sync(&self, sync: impl Fn(&File) -> Result<(), DeviceError>) -> Result<(), DeviceError> {
         let mut list = self.list.lock();
         let last = list.last;

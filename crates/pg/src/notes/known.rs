@@ -61,8 +61,8 @@ impl Known {
         self.forks.get(&locator_of(fork)).and_then(|blocks| blocks.get(&block)).map_or(0, |lsn| *lsn)
     }
 
-    /// Redo changes the block, maybe in an older version. Once that has left shared buffers, nobody would
-    /// know that later changes are needed in it.
+    /// Redo changes the block, maybe in an older version. Once that is evicted from shared buffers, nothing
+    /// would show that it needs later changes.
     pub fn change(&mut self, fork: &EntFork, block: u32) {
         if !self.forks.is_empty()
             && let Some(blocks) = self.forks.get_mut(&locator_of(fork))

@@ -1,9 +1,9 @@
-//! Notes of pages that are durable in their files, by which a restart leaves out what they have.
+//! Notes of pages that are durable in their files, by which a restart leaves out their changes.
 //!
-//! Redo restores each full-page image since the last checkpoint, and replays what follows, since a page in
-//! a file may be torn, or not durable. The cache knows better of pages that it wrote to their files: such a
-//! page is synced before the cache drops its copy. So the worker notes the page and its LSN in a file of
-//! the cluster, and redo leaves out all changes up to this LSN without reading the page.
+//! Redo restores each full-page image since the last checkpoint, and replays the records after it, since a
+//! page in a file may be torn, or not durable. The cache knows better of pages that it wrote to their files:
+//! such a page is synced before the cache drops its copy. So the worker notes the page and its LSN in a file
+//! of the cluster, and redo leaves out all changes up to this LSN without reading the page.
 //!
 //! A note says: the file has the block's version with this LSN, durably and whole, or the cache has a newer
 //! one.
@@ -22,8 +22,8 @@
 //! 4. They are used only where the cluster needs its flash, and begins redo at its own checkpoint: not in a
 //!    copy of it, whose pages were copied one by one.
 //!
-//! Two files: `notes` has those since the last checkpoint, `notes.before` those of the time before. A
-//! checkpoint begins redo before it comes here, so both are needed until the next one.
+//! Two files: `notes` has those since the last checkpoint, `notes.before` those of the time before. The redo
+//! pointer of a checkpoint precedes its call here, so both are needed until the next one.
 
 mod known;
 mod record;
@@ -202,7 +202,7 @@ impl Notes {
         }
     }
 
-    /// Goes on to a new file, if there was a checkpoint.
+    /// Begins a new file, if there was a checkpoint.
     pub fn tick(&self) {
         let begun = self.board.begun.load(SeqCst);
         let mut taking = self.open.lock();
@@ -227,13 +227,14 @@ impl Notes {
         if number == 0 {
             return;
         }
-        // Redo begins later than what the last checkpoint has. A page without an LSN is not redone.
+        // Redo begins later than the last checkpoint says. A page without an LSN is not redone.
         let least = self.board.done.load(SeqCst).max(1);
         let notes = notes.into_iter().filter(|note| note.lsn >= least);
         self.written.lock().extend(notes.map(|note| Written { note, number }));
     }
 
-    /// Calls `sync`, and notes what was written before it. What another task has taken is in its hands.
+    /// Calls `sync`, and notes the pages written before it. Pages that another task has taken are noted by
+    /// it.
     ///
     /// # Errors
     /// Those of `sync`.
@@ -277,7 +278,7 @@ impl Notes {
         }
     }
 
-    /// Opens the next file; what was noted stays beside it. If that fails, no notes are taken until the
+    /// Opens the next file; earlier notes stay in the other one. If that fails, no notes are taken until the
     /// next checkpoint.
     fn open_next(&self, taking: &mut Taking) {
         taking.since = self.board.begun.load(SeqCst);
@@ -300,7 +301,7 @@ impl Notes {
         let head = begin(salt);
         file.write_all_at(&head, 0)?;
         file.sync_all()?;
-        // Older notes are gone durably before nobody takes care of them any more: see `Noted::is_in`.
+        // Older notes are durably removed before they are no longer maintained: see `Noted::is_in`.
         folder.sync_all()?;
         let is_void = self.board.open.load(SeqCst) == 0;
         // After a void, all earlier numbers are of the past.

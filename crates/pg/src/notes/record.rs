@@ -1,4 +1,4 @@
-//! The format of files with notes: a head, and records, one behind the other. Each is filled up with zeros to
+//! The format of files with notes: a head, and records, one after the other. Each is filled up with zeros to
 //! a multiple of 512 bytes, as a disk writes them.
 //!
 //! | bytes of the head | what |
@@ -14,8 +14,8 @@
 //! | 12..16 | CRC32C of the salt and the notes |
 //! | then 36 for each note | locator of the fork (24), block (4), LSN (8) |
 //!
-//! All numbers are little-endian. The head is durable before the first record is written. A crash may leave
-//! out any record, or a part of it: a reader goes on with the next one that is whole. By the salt a record of
+//! All numbers are little-endian. The head is durable before the first record is written. A crash may lose
+//! any record, or a part of it: a reader continues with the next one that is whole. By the salt a record of
 //! an older file is told, which some file systems show after a crash where a block was not written again.
 
 use crate::locator::{fork_of, locator_of};

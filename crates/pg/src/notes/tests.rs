@@ -37,7 +37,7 @@ impl World {
         make_void(self.folder.path(), self.board, &self.noted).unwrap();
     }
 
-    /// What a redo from `redo` on would know. The files stay.
+    /// The notes for a redo from `redo` on. The files stay.
     fn known(&self, redo: u64) -> Known {
         let copy = tempfile::tempdir().unwrap();
         for file in fs::read_dir(self.folder.path()).unwrap() {

@@ -5,8 +5,8 @@
 //!
 //! 1. A position is the end of a record that was durable: no crash, and no end of a recovery, changes a byte
 //!    before it. (The flush pointer may be within a record, which a recovery may cut off.)
-//! 2. A position is not before what the processes have said ([`LogBoard::say`]), but for a record that was
-//!    not complete then: pages know of whole records only.
+//! 2. A position is not before the positions that the processes have told ([`LogBoard::say`]), but for a
+//!    record that was not complete then: pages know of whole records only.
 //! 3. Its digest is that of all bytes of the log from where the cache began, whatever files they are in.
 
 mod records;
@@ -104,7 +104,7 @@ impl Reading {
         }
     }
 
-    /// Goes on to `to`, the end of a record.
+    /// Continues to `to`, the end of a record.
     fn digest_to(&mut self, timeline: u32, to: u64) -> io::Result<()> {
         let mut state = (self.end, self.digest);
         let waypoints = &mut self.waypoints;
@@ -117,7 +117,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Goes on to the end of the last record that is complete before `limit`.
+    /// Continues to the end of the last record that is complete before `limit`.
     fn read_to(&mut self, timeline: u32, limit: u64) -> io::Result<()> {
         let end = records::last_end(&mut self.segments, timeline, self.end, limit)?;
         self.digest_to(timeline, end)

@@ -218,7 +218,7 @@ fn a_log_is_followed_over_timelines() {
     again.prove(newest, [(SEGMENT, digests[0]), (ends_at, digests[1])]).unwrap();
 }
 
-/// A log that cannot be read on is said once, and what is known of it stays.
+/// A log that cannot be read further is reported once, and the known part stays.
 #[test]
 fn a_log_that_cannot_be_read_takes_nothing_with_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Sleeping on a word of shared memory, and waking those who sleep.
+//! Sleeping on a word of shared memory, and waking the sleepers.
 //!
 //! A call of `wait` may return early: because of a signal, of a wake-up meant for an older value, or because
 //! [`SLICE`] is over. Every caller looks at the word again, in a loop.
@@ -47,7 +47,7 @@ pub fn system_calls() -> SystemCalls {
 /// Why a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// Somebody woke the caller, the word had another value, or the slice is over.
+    /// The caller was woken, the word had another value, or the slice is over.
     Look,
     /// A signal was handled.
     Signal,

@@ -1,9 +1,9 @@
 //! Futexes under shuttle: a table of sleepers, by the address of their word. The comparison and the sleep are
 //! one step, as in the kernel. All tasks of a model share an OS thread, and so the table.
 //!
-//! A sleep without a limit does not end by itself, not even after [`super::SLICE`]: a wake-up that is lost
-//! leaves its sleeper asleep, which shuttle reports as a deadlock. A sleep with a limit may end at any time.
-//! The kernel promises no order among sleepers, so any one of them is woken.
+//! A sleep without a limit does not end by itself, not even after [`super::SLICE`]: a sleeper whose wake-up
+//! is lost sleeps on, which shuttle reports as a deadlock. A sleep with a limit may end at any time. The
+//! kernel promises no order among sleepers, so any one of them is woken.
 
 use super::Wake;
 use crate::atomic::{AtomicU32, raw};
