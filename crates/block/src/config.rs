@@ -400,11 +400,11 @@ impl VolumeConfig {
              cache = {cache}\n\
              # write-through: a write is on the disk when it is flushed; a lost flash device loses nothing.\n\
              # write-back: a flushed write is on flash and reaches the disk later. It is faster, and a lost flash\n\
-             # device then loses what was written last: choose it only if you could bear that.\n\
+             # device then loses the last writes: choose it only if you could bear that.\n\
              mode = {mode}\n\
              # sce in write-through, face-gsc in write-back, or another one. To change it: `entresol volume set`.\n\
              policy = {policy}\n\
-             # Bytes of a page of the cache, and how many fit on flash. Both are laid down by create.\n\
+             # Bytes of a page of the cache, and how many fit on flash. `create` sets both.\n\
              page_bytes = {page_bytes}\n\
              slots = {slots}\n\
              # sce: pages of a fragment, populations under way at once, and begun per thousand accesses; 0: the usual numbers.\n\
@@ -417,14 +417,14 @@ impl VolumeConfig {
              # is killed loses none. \"\": none is kept. It must not be removed while a killed server is not started again.\n\
              journal = {journal}\n\
              journal_bytes = {journal_bytes}\n\n\
-             # What goes around the cache. `entresol volume set` changes these five in a running server, too.\n\
+             # What bypasses the cache. `entresol volume set` changes these five in a running server, too.\n\
              # Sequential streams that are longer, in bytes; 0: none.\n\
              sequential_bypass_bytes = {sequential_bypass_bytes}\n\
-             # A part of the hits goes to disk while reads from flash take longer.\n\
+             # A part of the hits is read from disk while reads from flash take longer.\n\
              hits_to_disk = {hits_to_disk}\n\
              # Writes to flash: \"unlimited\", device writes such as \"0.5x\", or bytes such as \"200G\".\n\
              flash_writes_per_day = {daily}\n\
-             # Writes go to disk alone while so much of the cache is newer than disk, in percent; 100: never.\n\
+             # Writes bypass the cache while this percentage of it is newer than disk; 100: never.\n\
              dirty_percent_max = {dirty_percent_max}\n\
              # true: the policy changes by itself, to one that finds the cache's pages, when shadows of it did better for a while.\n\
              switch_policy = {switch_policy}\n\n\

@@ -5,12 +5,12 @@ use entresol_runtime::say;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Why the command did not do what was asked.
+/// Why the command failed.
 #[derive(Debug)]
 pub enum Failure {
     /// The arguments make no command, or help was asked for.
     Arguments(clap::Error),
-    /// What was asked for, or what it was asked of, is not possible. The sentence says what to do.
+    /// The request, or its input, is not possible. The sentence says what to do.
     Input(String),
     /// The work failed.
     Run(anyhow::Error),
@@ -28,7 +28,7 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         let (status, sentence) = match self {
             Failure::Arguments(error) if is_help(error.kind()) => {
-                // Help is an answer; if nobody reads it, nothing is lost.
+                // Help is an answer; if it is not read, nothing is lost.
                 let _ = error.print();
                 return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
             }

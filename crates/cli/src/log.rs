@@ -1,4 +1,4 @@
-//! What the engine tells on stderr.
+//! The engine's log on stderr.
 //!
 //! Invariant: a log that cannot be written harms nothing. Lines are written by a thread of their own. If the
 //! reader of stderr is slower than the lines, or does not read at all, lines are dropped; the threads of a
@@ -68,8 +68,8 @@ fn write_lines(said: &Receiver<Said>) {
     }
 }
 
-/// What the engine tells goes to stderr, if the environment asks for it; else what is at least as bad as
-/// `usual`.
+/// The engine's events are written to stderr, if the environment asks for them; otherwise those of level
+/// `usual` and worse.
 pub fn start(usual: LevelFilter) -> Result<Option<Log>, Failure> {
     let level = std::env::var_os(LOG).unwrap_or_else(|| usual.to_string().into());
     let level = level

@@ -1,10 +1,10 @@
 //! The `entresol` command: experiments, inspection and checks from a terminal.
 //!
 //! Exit status: 0 all well; 1 a check failed (an invariant of a flash cache is broken, or TPC-C's consistency
-//! conditions do not hold); 2 bad input or a failure. Whatever is not 0 comes with one sentence on stderr
-//! that says what, where and what to do. A reader of stdout that has ended (`entresol | head`) is no failure:
-//! the command ends quietly, with status 0 if all else went well. Invariant: everything that can be validated
-//! is validated before work starts, and an output file is written whole or not at all.
+//! conditions do not hold); 2 bad input or a failure. A status other than 0 has one sentence on stderr that
+//! says what, where and what to do. A reader of stdout that has ended (`entresol | head`) is no failure: the
+//! command ends quietly, with status 0 if all else succeeded. Invariant: everything that can be validated is
+//! validated before work starts, and an output file is written whole or not at all.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -24,7 +24,7 @@ use tracing_subscriber::filter::LevelFilter;
 const _: () = assert!(entresol_core::mutant::COMPILED_IN == cfg!(feature = "mutants"));
 const _: () = assert!(entresol_runtime::coverage::COMPILED_IN == cfg!(feature = "torture"));
 
-/// How much is told unless the environment says otherwise: a server has nobody else who would notice.
+/// The usual level of the log: a server has no other way to report.
 fn usual_level(command: &Command) -> LevelFilter {
     match command {
         Command::Serve(_) => LevelFilter::WARN,
@@ -34,7 +34,7 @@ fn usual_level(command: &Command) -> LevelFilter {
 
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
-        // The log ends after what it tells of.
+        // The log ends last.
         Ok(cli) => log::start(usual_level(&cli.command)).and_then(|_log| run(cli.command)),
         Err(error) => Err(Failure::Arguments(error)),
     };

@@ -1,4 +1,4 @@
-//! Where results go: stdout, and files that are written whole or not at all.
+//! Destinations of results: stdout, and files that are written whole or not at all.
 
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
@@ -8,12 +8,12 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Prints to stdout. Nobody reading any more (a closed pipe) is no failure.
+/// Prints to stdout. A reader that has ended (a closed pipe) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     print_to_reader(text).map(drop)
 }
 
-/// As [`print()`]. False: nobody reads any more, and a command that does nothing but print may end.
+/// As [`print()`]. False: the reader has ended, and a command that does nothing but print may end.
 pub fn print_to_reader(text: &str) -> Result<bool, Failure> {
     match say::print(text) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -116,7 +116,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// A file beside the final one, removed when dropped, with the permissions of an ordinary new file.
+/// A file next to the final one, removed when dropped, with the permissions of an ordinary new file.
 fn temporary(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new()
         .prefix(".entresol-")

@@ -76,7 +76,7 @@ impl Share {
         Self { bar, shares: Mutex::new(vec![0.0; runs.max(1)]) }
     }
 
-    /// Shows what is being done, and how much of it all is behind.
+    /// Shows the present step, and the share of all that is done.
     pub fn tell(&self, what: &str, share: f64) {
         self.bar.set_message(what.to_owned());
         self.bar.set_position(scaled(share));

@@ -5,7 +5,7 @@
 //! request ends may not be counted. So the total is never too long, and exact if one thread at a time uses
 //! the device.
 //!
-//! Invariant: the word's count is the number of live [`Busy`] guards, and of requests that go on without one.
+//! Invariant: the word's count is the number of live [`Busy`] guards, and of requests under way without one.
 
 use entresol_runtime::now;
 use std::sync::atomic::AtomicU64;

@@ -1,4 +1,4 @@
-//! Block devices behind one blocking interface: file, io_uring, memory, modelled SSD and disk, faulty.
+//! Block devices with one blocking interface: file, io_uring, memory, modelled SSD and disk, faulty.
 //!
 //! All users take a device as `Arc<dyn Device>`. The implementation is chosen where the system is assembled.
 #![deny(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What is read of a device for one buffer, in parts that lie anywhere.
+//! Reads of a device into one buffer, in parts from anywhere.
 
 use crate::{Device, DeviceError, Io};
 use arrayvec::ArrayVec;
@@ -8,13 +8,13 @@ use arrayvec::ArrayVec;
 pub struct ReadPart {
     /// Where it is on the device, in bytes.
     pub offset: u64,
-    /// Its length in bytes. It goes to the buffer after the parts before it.
+    /// Its length in bytes. It is read into the buffer after the earlier parts.
     pub length: usize,
 }
 
 impl ReadPart {
-    /// Those for pieces of `length` bytes at these offsets, `N` of them at most: pieces that lie side by side
-    /// are one part.
+    /// Those for pieces of `length` bytes at these offsets, `N` of them at most: adjacent pieces are one
+    /// part.
     pub fn of_pieces<const N: usize>(offsets: impl Iterator<Item = u64>, length: usize) -> ArrayVec<Self, N> {
         let mut parts: ArrayVec<Self, N> = ArrayVec::new();
         for offset in offsets {

@@ -103,7 +103,7 @@ const OURS: &[Magic] = &[
     magic(4096, b"ENTRSLOG", "the log of a database of Entresol"),
 ];
 
-/// The first match names the device. Partition tables are last, because file systems leave room for them.
+/// The first match names the device. Partition tables are last, because file systems keep room for them.
 const OTHERS: &[Magic] = &[
     // Layers below file systems.
     magic(0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),
@@ -168,7 +168,7 @@ impl Part {
         }
         for at in (0..part.bytes.len()).step_by(piece) {
             let end = part.bytes.len().min(at + piece);
-            // A magic may lie in the next sector.
+            // A magic may be in the next sector.
             if !part.read_again(device, at..end)? {
                 for at in (at..end).step_by(sector as usize) {
                     if !part.read_again(device, at..at + sector as usize)? {

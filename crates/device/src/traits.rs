@@ -85,8 +85,8 @@ pub trait Device: Send + Sync {
     /// bytes.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
     /// Drops the operating system's cached copy of the device, so that the next read is from the medium.
-    /// Called after the sync of an open: an earlier failed sync may have left pages in the cache that are
-    /// readable, count as clean, and will never be durable (ext4).
+    /// Called after the sync of an open: after an earlier failed sync pages in the cache may be readable,
+    /// count as clean, and never be durable (ext4).
     fn drop_cached(&self) -> Result<(), DeviceError>;
     /// The counters so far.
     fn counters(&self) -> Counters;

@@ -1,8 +1,8 @@
-//! The fingerprint of a disk whose label is in a file beside it: checksums of some of its sectors. It tells
-//! whether another program has written to the disk since, as far as these sectors do.
+//! The fingerprint of a disk whose label is in a file: checksums of some of its sectors. It tells whether
+//! another program has written to the disk since, as far as these sectors do.
 //!
-//! A sector has two checksums, of what was there and of what is there: before it is written the file has
-//! both, so the fingerprint holds after a crash, too. (docs/FORMAT.md has the tables.)
+//! A sector has two checksums, of its old and of its present content: before it is written the file has both,
+//! so the fingerprint holds after a crash, too. (docs/FORMAT.md has the tables.)
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader};
 use crate::checksum;
@@ -21,8 +21,8 @@ pub const COPY_STRIDE: u64 = 16 << 10;
 /// Bytes of the file.
 pub const LABEL_FILE_BYTES: u64 = LABEL_AREA_BYTES + COPIES * COPY_STRIDE;
 
-/// The checksum of a sector that nobody could read: it may have any content. (Of 2^32 contents, one has this
-/// checksum and is not looked at.)
+/// The checksum of an unreadable sector: it may have any content. (Of 2^32 contents, one has this checksum
+/// and is not looked at.)
 pub const UNKNOWN: u32 = 0;
 
 /// Bytes at the beginning and at the end of the disk that are looked at as a whole.
@@ -90,7 +90,7 @@ pub struct Fingerprint {
     pub sequence: u64,
     /// Bytes of the disk.
     pub capacity: u64,
-    /// What the sectors between beginning and end were chosen by.
+    /// The seed by which the sectors between beginning and end were chosen.
     pub seed: u64,
     /// Of each of [`sectors`], in order.
     pub sums: Vec<Sums>,

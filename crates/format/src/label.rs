@@ -85,7 +85,7 @@ pub struct Label {
     pub failed_nonce: u64,
     /// Incremented before the cache drops what only this disk's state of now has made unneeded.
     pub renewal: u64,
-    /// The record beside the label ([`crate::missing`]) names pages whose newest versions are lost, while no
+    /// The record after the label ([`crate::missing`]) names pages whose newest versions are lost, while no
     /// flash has failed.
     pub lost: bool,
 }

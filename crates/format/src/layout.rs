@@ -6,11 +6,11 @@
 //!   │ blocks   │ slots: directory      │ slot placement: slots
 //! ```
 //!
-//! Behind the log's segments is the table of objects, if there is one: two copies, each of two areas for
+//! After the log's segments is the table of objects, if there is one: two copies, each of two areas for
 //! snapshots and a log.
 //!
-//! A cache of native pages, which tell by their headers what they are, does without a group's first summary,
-//! and its segments' entries are 12 bytes long.
+//! A cache of native pages, which are identified by their headers, has no first summary of a group, and its
+//! segments' entries are 12 bytes long.
 
 use crate::block::BLOCK_BYTES;
 use crate::page_format::PageFormat;
@@ -57,7 +57,7 @@ pub struct Layout {
     segment_entries: u32,
     /// Blocks of the table of objects.
     objects: u64,
-    /// Pages do not say what they are: all that is known of them is in the summaries and segments.
+    /// Pages do not identify themselves: their identities are in the summaries and segments.
     foreign: bool,
     area: u64,
 }

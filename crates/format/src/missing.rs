@@ -1,5 +1,5 @@
 //! The record of the pages that a disk lacks since its flash failed (docs/FORMAT.md has the tables and the
-//! protocol). It lies in the label's area, beside each copy of the label.
+//! protocol). It is in the label's area, after each copy of the label.
 //!
 //! Invariant: the ranges ascend and do not overlap, first those of pages that flash had durably, then those
 //! of pages that were on their way there.
@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 pub const MAGIC: [u8; 8] = *b"ENTRMISS";
 /// Copies in the label's area.
 pub const COPIES: u64 = 2;
-/// Bytes of a copy: all that is left of the label's area.
+/// Bytes of a copy: the rest of the label's area.
 pub const RECORD_BYTES: usize = COPY_STRIDE as usize - BLOCK_BYTES;
 /// Most ranges of a record.
 pub const RANGES_MAX: usize = (RECORD_BYTES - BLOCK_BYTES) / size_of::<RawRange>();

@@ -1,5 +1,5 @@
-//! How far the log of a cache's owner was: what a cache depends on, and how a later open knows that log
-//! again (docs/FORMAT.md, "Position in the owner's log").
+//! How far the log of a cache's owner was: the dependence of a cache, and how a later open recognises that
+//! log (docs/FORMAT.md, "Position in the owner's log").
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

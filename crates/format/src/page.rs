@@ -32,7 +32,7 @@ pub struct PageHeader {
 
 const _: () = assert!(size_of::<PageHeader>() == PAGE_HEADER_BYTES);
 
-/// What is wrong with a page that was read.
+/// The fault of a page that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PageFault {
     /// The checksum does not match the content.

@@ -4,7 +4,7 @@
 //! | format | for | proof |
 //! |---|---|---|
 //! | native | the store | the header inside the page ([`crate::page`]) |
-//! | raw | bytes of somebody else | a checksum of page, page id and stamp, kept outside of the page |
+//! | raw | any bytes of an owner | a checksum of page, page id and stamp, kept outside of the page |
 //! | postgres | PostgreSQL's pages | such a checksum, in two fields of the page ([`crate::postgres`]) |
 //!
 //! A raw page has no room for a header. Its checksum is in the slot's entry in memory, in the summary of its
@@ -25,7 +25,7 @@ pub enum PageFormat {
     /// Pages with our header.
     #[default]
     Native = 0,
-    /// Bytes of somebody else.
+    /// Any bytes of an owner, without our header.
     Raw = 1,
     /// Pages of a PostgreSQL cluster without checksums.
     Postgres = 2,
@@ -63,8 +63,8 @@ impl PageFormat {
         matches!(self, PageFormat::Native)
     }
 
-    /// Whether nobody above keeps the order of work on a page, or has a log that settles what a power failure
-    /// leaves between disk and flash.
+    /// Whether no owner keeps the order of work on a page, or has a log that repairs differences between disk
+    /// and flash after a power failure.
     pub const fn has_no_owner_with_a_log(self) -> bool {
         matches!(self, PageFormat::Raw)
     }
@@ -97,7 +97,7 @@ impl PageFormat {
         }
     }
 
-    /// Makes a page that was proved its owner's again, who gets it, or the disk.
+    /// Restores the owner's bytes of a proved page, for the owner or the disk.
     pub fn unseal(self, bytes: &mut [u8], id: PageId) {
         match self {
             PageFormat::Native | PageFormat::Raw => {}
@@ -121,7 +121,7 @@ impl PageFormat {
     /// one.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault.
     pub fn verify_alone(self, bytes: &[u8], id: PageId, stamp: Position) -> Result<(), PageFault> {
         let proof = match self {
             PageFormat::Native => page::header(bytes).checksum.get(),
@@ -134,7 +134,7 @@ impl PageFormat {
     /// Proves that `bytes` are page `id` in the version of `stamp`, whose checksum is `proof`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault.
     pub fn verify(self, bytes: &[u8], id: PageId, stamp: Position, proof: u32) -> Result<(), PageFault> {
         match self {
             PageFormat::Native => {

@@ -7,8 +7,8 @@
 //! | 18 | 2 | `pd_pagesize_version`: 0x2004 in pages that we take | upper half of our checksum |
 //!
 //! So a page carries its proof, and takes no memory for it: CRC32C of the page id, its stamp, and the page
-//! with zeros in these two fields. Both fields are restored when it leaves the flash: the version is always
-//! the same, and the checksum is PostgreSQL's, or 0 in a cluster without checksums. (Sources:
+//! with zeros in these two fields. Both fields are restored when it is read or destaged: the version is
+//! always the same, and the checksum is PostgreSQL's, or 0 in a cluster without checksums. (Sources:
 //! `storage/bufpage.h`, `storage/checksum_impl.h` of PostgreSQL 17.)
 
 use crate::checksum;
@@ -56,7 +56,7 @@ pub fn proof(bytes: &[u8]) -> u32 {
     u32::from(half(bytes, CHECKSUM)) | u32::from(half(bytes, PAGESIZE_VERSION)) << 16
 }
 
-/// What the proof of this page should be.
+/// The expected proof of this page.
 pub fn sum_of(bytes: &[u8], id: PageId, stamp: Position) -> u32 {
     let mut sum = checksum::of([id.0.to_le(), stamp.0.to_le()].as_bytes());
     let mut at = 0;

@@ -3,9 +3,9 @@
 //! after it (docs/FORMAT.md has the tables).
 //!
 //! Entry `i` of segment `k` describes position `k × entries + i`. Segment `k` is at place `k mod places` of a
-//! ring. After the entries come the records of forgotten pages that the summaries of its groups name, because
-//! recovery reads no summaries of groups that a segment covers. If they are more than fit, the header says
-//! so.
+//! ring. The entries are followed by the records of forgotten pages that the summaries of its groups name,
+//! because recovery reads no summaries of groups that a segment covers. If they are more than fit, the header
+//! says so.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use entresol_core::{PageId, SlotView, mutant};

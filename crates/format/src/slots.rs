@@ -1,8 +1,8 @@
 //! The slot directory of slot placement (SBP §3, 4): an entry for each slot, at a fixed place, updated in
 //! place (docs/FORMAT.md has the tables).
 //!
-//! Invariant: an entry never crosses a sector of 512 bytes, the largest unit that a power failure leaves
-//! whole, and each sector has a checksum. So after a torn write every entry is either the old or the new one.
+//! Invariant: an entry never crosses a sector of 512 bytes, the largest unit that a power failure does not
+//! tear, and each sector has a checksum. So after a torn write every entry is either the old or the new one.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use entresol_core::{PageId, Position};

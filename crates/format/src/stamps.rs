@@ -19,8 +19,8 @@ const SLOT_STEP: u64 = 0x009e_3779_b97f_4a7d << 8;
 /// The conversion of positions to stamps in one cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamps {
-    /// The constant of the cache: a page that an older cache left on the device is never taken for one of
-    /// this cache.
+    /// The constant of the cache: a page of an older cache on the device is never taken for one of this
+    /// cache.
     cache: u64,
     /// Added for each slot; 0 with log placement.
     step: u64,

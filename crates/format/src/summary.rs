@@ -103,7 +103,7 @@ pub struct Head {
     pub flushed: u32,
     /// Of the two summaries of a group, the one with the greater number counts.
     pub revision: u64,
-    /// How far the owner's log was, at least: what is in the group depends on no record after it.
+    /// How far the owner's log was, at least: the group's pages depend on no record after it.
     pub log: LogPosition,
 }
 
@@ -132,7 +132,7 @@ pub struct Entry {
 }
 
 /// Writes a summary into `block`, [`BLOCK_BYTES`] long. `entries` yields one for each position of the group,
-/// `None` for padding and for what is not written yet.
+/// `None` for padding and for pages that are not written yet.
 ///
 /// # Panics
 /// If there are more entries than [`GROUP_PAGES_MAX`], or more records than [`stale_max`] (format version 1:

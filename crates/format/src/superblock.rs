@@ -136,7 +136,7 @@ pub struct Superblock {
     pub losses: Losses,
     /// How far the owner was at its last checkpoints, in its own count; 0: it has said nothing.
     pub marks: [u64; 2],
-    /// What the devices cost when the cache was made; without what the owner wants.
+    /// The measured costs of the devices when the cache was made; without the owner's wishes.
     pub costs: Costs,
     /// The renewal of the disk's label that the cache has seen last.
     pub renewal: u64,
@@ -321,8 +321,7 @@ impl Superblock {
 
     /// Slot placement: the first position that the next open may give out. It is above all positions given
     /// out before, even by an open that ended in a crash, because an open raises the epoch before it gives
-    /// out a position. So a page that an earlier open left in a slot is not taken for a version of the
-    /// present one.
+    /// out a position. So a page of an earlier open in a slot is not taken for a version of the present one.
     pub fn next_positions(&self) -> Position {
         let first = self.epoch.min(EPOCHS_COUNTED) * POSITIONS_OF_AN_OPEN;
         Position(first.max(self.rear.0).next_multiple_of(self.group_pages.into()))

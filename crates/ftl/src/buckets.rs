@@ -2,7 +2,7 @@
 //! steps.
 //!
 //! Invariants: a block is in the list of its count and in no other; of equal blocks the one that has had its
-//! count longest comes first.
+//! count longest is first.
 
 use crate::id::{BlockId, NONE};
 
@@ -18,14 +18,14 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
-    /// No block in any list; counts go from 0 to `count_max`.
+    /// No block in any list; counts are from 0 to `count_max`.
     pub fn new(blocks: u32, count_max: u32) -> Self {
         let links = || vec![NONE; blocks as usize];
         let ends = || vec![NONE; count_max as usize + 1];
         Self { count: links(), next: links(), previous: links(), head: ends(), tail: ends() }
     }
 
-    /// Enters the block, or moves it, behind all others with that count; a block that has it already stays.
+    /// Enters the block, or moves it, after all others with that count; a block that has it already stays.
     pub fn set(&mut self, block: BlockId, count: u32) {
         let index = block.0 as usize;
         if self.count[index] == count {

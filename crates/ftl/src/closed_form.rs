@@ -1,7 +1,7 @@
 //! Write amplification by formula, to check the models against.
 //!
 //! For uniform random writes and large blocks, greedy collection and collection in the order of writing both
-//! come to A = α / (α + W(−α e^−α)), with α = physical / logical pages and W the Lambert function (Desnoyers,
+//! have A = α / (α + W(−α e^−α)), with α = physical / logical pages and W the Lambert function (Desnoyers,
 //! SYSTOR 2012).
 
 /// The principal branch of Lambert's W: the w ≥ −1 with w e^w = x.

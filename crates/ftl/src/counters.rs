@@ -1,4 +1,4 @@
-//! What a translation layer has done, and what that costs in time.
+//! The work of a translation layer, and its cost in time.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -27,12 +27,12 @@ pub struct Counters {
     pub copies: u64,
     /// Blocks erased.
     pub erases: u64,
-    /// Garbage collections: victim blocks (page map) or log blocks (FAST) reclaimed by copying what was valid
-    /// in them.
+    /// Garbage collections: victim blocks (page map) or log blocks (FAST) reclaimed by copying their valid
+    /// pages.
     pub collections: u64,
     /// Merges, by kind.
     pub merges: Merges,
-    /// Blocks dropped with what was valid in them (FlashTier, WFDB).
+    /// Blocks dropped with their valid pages (FlashTier, WFDB).
     pub silent_evictions: u64,
     /// Valid pages dropped with them.
     pub dropped: u64,

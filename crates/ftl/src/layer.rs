@@ -23,7 +23,7 @@ pub trait Ftl {
     fn discard(&mut self, page: Lpn);
     /// The chip, with its wear.
     fn nand(&self) -> &Nand;
-    /// What has been done so far.
+    /// The work so far.
     fn counters(&self) -> Counters;
     /// Asserts the layer's invariants.
     ///

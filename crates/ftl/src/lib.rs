@@ -1,4 +1,4 @@
-//! Flash translation layers as state machines: what a drive does with its erase blocks. No I/O, no clock, no
+//! Flash translation layers as state machines: a drive's work on its erase blocks. No I/O, no clock, no
 //! randomness.
 //!
 //! - [`PageMap`]: a page map with greedy garbage collection. The time model of SSDs has one for each die.

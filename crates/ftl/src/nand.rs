@@ -87,7 +87,7 @@ impl Nand {
         Ppn(block.0 * self.block_pages + offset)
     }
 
-    /// The logical page that lies in `page`, if it is valid.
+    /// The logical page in `page`, if it is valid.
     pub fn owner(&self, page: Ppn) -> Option<Lpn> {
         let owner = self.owner[page.0 as usize];
         (owner < STALE).then_some(Lpn(owner))
@@ -98,7 +98,7 @@ impl Nand {
         self.owner[page.0 as usize] == ERASED
     }
 
-    /// The valid pages of `block`, in order, with what lies in them.
+    /// The valid pages of `block`, in order, with their logical pages.
     pub fn valid_pages(&self, block: BlockId) -> impl Iterator<Item = (Ppn, Lpn)> + '_ {
         let first = block.0 * self.block_pages;
         (first..first + self.block_pages).filter_map(|page| Some((Ppn(page), self.owner(Ppn(page))?)))
@@ -138,7 +138,7 @@ impl Nand {
         page
     }
 
-    /// What lies in a valid page is not wanted any more.
+    /// The content of a valid page is not wanted any more.
     pub(crate) fn invalidate(&mut self, page: Ppn) {
         let owner = &mut self.owner[page.0 as usize];
         debug_assert!(*owner < STALE, "page {} is not valid", page.0);

@@ -1,6 +1,6 @@
-//! A page map with greedy garbage collection: a logical page may lie in any page of any block.
+//! A page map with greedy garbage collection: a logical page may be in any page of any block.
 //!
-//! Writes go to the host's open block. When free blocks run out, the full block with the fewest valid pages
+//! Writes are to the host's open block. When free blocks run out, the full block with the fewest valid pages
 //! (the lowest of them) is copied to another open block, so that old pages do not mix with new ones, and
 //! erased.
 //!
@@ -13,7 +13,7 @@ use crate::id::{BlockId, Lpn, NONE, Ppn};
 use crate::layer::Ftl;
 use crate::nand::{Nand, Open};
 
-/// What a write made the map do besides programming the page.
+/// The map's work for a write, in addition to programming the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// Valid pages copied.
@@ -29,9 +29,9 @@ pub struct Collected {
 pub struct PageMap {
     map: Vec<u32>,
     nand: Nand,
-    /// Takes what the host writes.
+    /// Takes the host's writes.
     host: Open,
-    /// Takes what is copied: one pass of sequential overwriting leaves nothing to copy.
+    /// Takes copies: after one pass of sequential overwriting there is nothing to copy.
     copies: Open,
     counters: Counters,
 }
@@ -67,7 +67,7 @@ impl PageMap {
         collected
     }
 
-    /// Leaves `pages` of the host's block unused: a program unit that had to be written half full.
+    /// Skips `pages` of the host's block: a program unit that had to be written half full.
     pub fn pad(&mut self, pages: u32) {
         self.host.used = (self.host.used + pages).min(self.nand.block_pages());
     }

@@ -3,13 +3,13 @@
 //!
 //! The interface is FlashTier's: `write-clean`, `write-dirty`, `read` (which may answer "not present"),
 //! `evict`, `clean`, `exists`. Space for a new data block comes from *silent eviction*: the data block
-//! without a dirty page and with the fewest valid pages is erased, and the pages in it are gone (SE-Util).
-//! With [`SilentEviction::Merge`] such a block may also become a log block, until the log has its largest
-//! share: fewer merges (SE-Merge).
+//! without a dirty page and with the fewest valid pages is erased, and its pages are dropped (SE-Util). With
+//! [`SilentEviction::Merge`] such a block may also become a log block, until the log has its largest share:
+//! fewer merges (SE-Merge).
 //!
 //! Deviations: the maps are arrays over the disk's pages instead of sparse hash maps, and nothing is logged
-//! for consistency: this is a model of what a device does with its blocks. FlashTier frees log blocks by
-//! merges, as here; where it would fail for want of clean blocks, [`Ssc::write_dirty`] refuses beforehand.
+//! for consistency: this is a model of a device's work on its blocks. FlashTier frees log blocks by merges,
+//! as here; where it would fail for want of clean blocks, [`Ssc::write_dirty`] refuses beforehand.
 //!
 //! Invariants: a dirty page is present until it is cleaned and dropped, or evicted by name; a page that the
 //! answer to a write does not name is present if it was before.
@@ -21,7 +21,7 @@ use crate::layer::Ftl;
 use crate::nand::Nand;
 use thiserror::Error;
 
-/// What the blocks gained by silent eviction may become.
+/// The use of blocks gained by silent eviction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SilentEviction {
     /// Data blocks only (SE-Util, device SSC).
@@ -54,7 +54,7 @@ pub enum SscError {
 pub struct Ssc {
     map: Hybrid,
     log_blocks_max: u32,
-    /// Dropped by the last write: what the map dropped, and what growing the log dropped.
+    /// Dropped by the last write: by the map, and by the growth of the log.
     dropped: Vec<Lpn>,
 }
 

@@ -76,8 +76,7 @@ fn merging_silent_evictions_grow_the_log() {
     assert!(merge < util, "{merge} {util}");
 }
 
-/// Against the rule itself: what is present changes only as the answers say, and nothing dirty is ever
-/// dropped.
+/// Against the rule itself: presence changes only as the answers say, and nothing dirty is ever dropped.
 #[test]
 fn random_writes_lose_nothing_but_what_is_said() {
     for seed in 0..30 {

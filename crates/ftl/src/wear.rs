@@ -30,9 +30,9 @@ impl Wear {
         }
     }
 
-    /// Years until the most worn block has been erased `endurance` times, if all goes on as in the `elapsed`
-    /// time since the chip was new (SLC: 100,000 erases, MLC: 10,000, TLC: 3,000; thesis §1). `None` if
-    /// nothing was erased.
+    /// Years until the most worn block has been erased `endurance` times, if all continues as in the
+    /// `elapsed` time since the chip was new (SLC: 100,000 erases, MLC: 10,000, TLC: 3,000; thesis §1).
+    /// `None` if nothing was erased.
     pub fn lifetime_years(&self, endurance: u32, elapsed: Duration) -> Option<f64> {
         let each = f64::from(self.max) / elapsed.as_secs_f64();
         (self.max > 0 && elapsed > Duration::ZERO).then(|| f64::from(endurance) / each / YEAR_S)

@@ -68,10 +68,10 @@ impl Around {
     /// A checkpoint has written its buffers, and will sync files. `done`: the REDO pointer of the last one
     /// that is complete; `redo`: of this one.
     ///
-    /// 1. A dirty page goes around, and is counted; its process has yet to write it. 2. A checkpoint comes
-    ///    here. 3. It syncs the files. 4. The page is written. 5. The next checkpoint waits for the page's
-    ///    buffer, which is dirty until it is written, and syncs the file. So pages counted at one checkpoint
-    ///    are durable when the next one is complete.
+    /// 1. A dirty page bypasses the cache, and is counted; its process has yet to write it. 2. A checkpoint
+    ///    calls this. 3. It syncs the files. 4. The page is written. 5. The next checkpoint waits for the
+    ///    page's buffer, which is dirty until it is written, and syncs the file. So pages counted at one
+    ///    checkpoint are durable when the next one is complete.
     pub fn checkpoint(&self, done: u64, redo: u64) {
         if done >= self.redo.load(SeqCst) {
             self.durable.store(self.seen[0].load(SeqCst), SeqCst);

@@ -160,7 +160,7 @@ fn refuse(settings: &Settings, cluster: &EntCluster, refusal: Refusal) -> i32 {
     code
 }
 
-/// The engine's command `detach`, for a cluster.
+/// The advice for a cluster, in place of the engine's command.
 const HOW_TO_DRAIN: &str = "of a PostgreSQL cluster: start its server with this flash, and stop it with \
                             entresol.drain_at_shutdown = on; of any other cache `entresol detach FLASH DISK`";
 

@@ -12,7 +12,7 @@ pub fn tell(line: &str) {
     tell_bytes(format!("{line}\n").as_bytes());
 }
 
-/// As [`tell`], of what is a line already.
+/// As [`tell`], for a whole line.
 pub fn tell_bytes(line: &[u8]) {
     let _ = std::io::stderr().lock().write_all(line);
 }

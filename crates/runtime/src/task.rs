@@ -1,8 +1,8 @@
 //! Tasks: what every thread of the project's code calls, dispatched to the simulation or to the operating
 //! system.
 //!
-//! Invariant: `park` and `unpark` keep `std::thread`'s token semantics in both runtimes: an unpark that comes
-//! first is remembered (once), and a park may return early. So every wait is a loop around its condition.
+//! Invariant: `park` and `unpark` keep `std::thread`'s token semantics in both runtimes: an unpark before its
+//! park is remembered (once), and a park may return early. So every wait is a loop around its condition.
 
 use crate::rng::Rng;
 use crate::sim::{self, TaskId};
@@ -40,7 +40,7 @@ impl Task {
     }
 }
 
-/// The right to wait for a spawned task. Dropping it leaves the task running.
+/// The right to wait for a spawned task. Without it the task runs on.
 #[derive(Debug)]
 pub struct JoinHandle(JoinKind);
 
@@ -161,8 +161,8 @@ pub fn yield_now() {
     }
 }
 
-/// A point at which a simulation with [`sim::SimConfig::preempt_one_of`] may run others first. Whoever calls
-/// this may be made to wait: he holds no lock of another library. Nothing happens elsewhere.
+/// A point at which a simulation with [`sim::SimConfig::preempt_one_of`] may run others first. The caller may
+/// be made to wait: it holds no lock of another library. Nothing happens elsewhere.
 #[inline]
 #[cfg_attr(debug_assertions, track_caller)]
 pub fn may_preempt() {
@@ -192,7 +192,7 @@ fn os_random() -> u64 {
     GENERATOR.with_borrow_mut(Rng::next_u64)
 }
 
-/// Occupies one of the simulation's CPU cores for `duration`, first come, first served. Does nothing in the
+/// Occupies one of the simulation's CPU cores for `duration`, in the order of requests. Does nothing in the
 /// real runtime, where the work itself takes its time.
 #[cfg_attr(debug_assertions, track_caller)]
 pub fn consume_cpu(duration: Duration) {

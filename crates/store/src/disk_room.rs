@@ -33,7 +33,7 @@ use crate::page::bitmap;
 use crate::space::{bitmaps_to_come, check_bitmap};
 use entresol_core::mutant;
 
-/// Number of pages that clients must leave free.
+/// Number of pages that clients must keep free.
 pub(crate) const KEPT: u64 = 16;
 
 impl Core {

@@ -47,9 +47,9 @@ impl Files {
         Self { flash: Some((flash.into(), bytes, policy)), ..self }
     }
 
-    /// At most so much is written to flash in a day, as long as the store is open: flash wears out. Only with
-    /// a policy that weighs what a write is worth: `reuse`, `reuse-slots`. Device writes are those of the
-    /// bytes used of the flash.
+    /// Limits the writes to flash in a day, as long as the store is open: flash wears out. Only with a policy
+    /// that weighs what a write is worth: `reuse`, `reuse-slots`. A device write is one write of all bytes
+    /// used of the flash.
     pub fn with_flash_writes_per_day(self, writes: DailyWrites) -> Self {
         let bytes = self.flash.as_ref().map_or(0, |(_, bytes, _)| *bytes);
         Self { flash_writes_per_day: writes.bytes(bytes), ..self }

@@ -61,7 +61,7 @@ pub struct TraceBuilder {
     sampler: Option<Box<Sampler>>,
 }
 
-/// What was built.
+/// The result.
 #[derive(Debug)]
 pub(crate) enum Built {
     /// All of the trace.
@@ -156,12 +156,13 @@ impl TraceBuilder {
     #[inline]
     fn since_start(&mut self, time_us: u64) -> u64 {
         let start_us = *self.start_us.get_or_insert(time_us);
-        // Captures of several processors are not quite in order: a time that goes back stands still instead.
+        // Captures of several processors are not quite in order: a time before the last one is replaced by
+        // the last one.
         self.last_us = time_us.saturating_sub(start_us).max(self.last_us);
         self.last_us
     }
 
-    /// Touches in memory what is known of `pages`, which come next, so that several are fetched at once.
+    /// Touches the entries of the next pages, `pages`, in memory, so that several are fetched at once.
     #[inline]
     pub(crate) fn warm(&self, pages: impl Iterator<Item = PageId>) {
         std::hint::black_box(self.numbering.warm(pages));
@@ -176,7 +177,7 @@ impl TraceBuilder {
     }
 
     /// A host request of `bytes` bytes from byte `first` of `object` on, split into the pages that it
-    /// touches. One of no bytes is left out, and counted.
+    /// touches. One of no bytes is skipped, and counted.
     ///
     /// # Errors
     /// [`Misfit`] if the extent is larger than 64 MiB or reaches beyond page 2^32 - 1.

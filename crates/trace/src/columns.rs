@@ -1,11 +1,11 @@
-//! What the columns of a text trace are, where no format's name says so.
+//! The columns of a text trace without a format's name.
 //!
 //! Invariant: a [`Columns`] has a column that names the page (an offset), each column once, and no word that
 //! stands for two operations.
 
 use crate::TraceError;
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     /// When the request came.
@@ -49,7 +49,7 @@ pub enum Separator {
     Blanks,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// So many bytes each.
@@ -58,14 +58,14 @@ pub enum Unit {
     Pages,
 }
 
-/// What the operations are called. Case does not matter.
+/// The names of the operations. Case does not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpWords {
     /// Reads.
     pub reads: Vec<String>,
     /// Writes.
     pub writes: Vec<String>,
-    /// Anything else: such lines are left out.
+    /// Anything else: such lines are skipped.
     pub skipped: Vec<String>,
 }
 

@@ -33,9 +33,9 @@ pub enum TraceError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried: "opening", "reading", "writing".
+        /// The step: "opening", "reading", "writing".
         action: &'static str,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// A record makes no sense.
@@ -53,7 +53,7 @@ pub enum TraceError {
     CutOff {
         /// The file.
         name: String,
-        /// What is missing.
+        /// The missing option.
         reason: String,
     },
     /// It is packed by a program whose files are not read.
@@ -64,7 +64,7 @@ pub enum TraceError {
     Packed {
         /// The file.
         name: String,
-        /// What has packed it.
+        /// The program that has packed it.
         packer: &'static str,
         /// What unpacks it.
         unpack: &'static str,

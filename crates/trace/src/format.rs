@@ -72,7 +72,7 @@ impl Format {
         match self {
             Format::Entresol => "Entresol's own: compact, versioned, checksummed",
             Format::Postgresql => {
-                "PostgreSQL capture, 9-byte records {u32 µs, u8 op, u32 page}, FILE.pages beside it"
+                "PostgreSQL capture, 9-byte records {u32 µs, u8 op, u32 page}, with FILE.pages"
             }
             Format::CloudPhysics => "CSV: version,time,op,size,lbn",
             Format::Mqsim => "lines: nanoseconds device sector sectors op",

@@ -1,5 +1,5 @@
-//! What a trace is like, in numbers: operations, footprint, how concentrated references are, how soon pages
-//! come again, and which relations they belong to.
+//! A description of a trace in numbers: operations, footprint, concentration of references, reuse distances,
+//! and relations.
 //!
 //! Invariant: counted exactly from the requests, in one pass and memory in proportion to pages; nothing is
 //! sampled.
@@ -10,7 +10,7 @@ use serde::Serialize;
 /// A trace in numbers. Its display is a text for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Info {
-    /// What the trace is called.
+    /// The trace's name.
     pub name: String,
     /// Size of a page.
     pub page_bytes: u32,
@@ -20,7 +20,7 @@ pub struct Info {
     pub host_requests: usize,
     /// Reads and writes of pages.
     pub references: usize,
-    /// References that leave the page as it is.
+    /// References that do not change the page.
     pub reads: usize,
     /// References that change the page.
     pub writes: usize,
@@ -38,7 +38,7 @@ pub struct Info {
     pub span_s: Option<f64>,
     /// The fewest pages that get a share of the references.
     pub working_set: Vec<WorkingSet>,
-    /// How soon pages come again.
+    /// Reuse of pages.
     pub reuse: Reuse,
     /// Relations with references or changes, those with most references first.
     pub relations: Vec<RelationInfo>,
@@ -55,12 +55,12 @@ pub struct WorkingSet {
     pub pages_share: f64,
 }
 
-/// How soon pages come again: references from one to the next of the same page.
+/// Reuse: the number of references from one to the next of the same page.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reuse {
     /// References to pages not seen before, as a share of all: no cache can hit them.
     pub first_share: f64,
-    /// Half of the references to pages seen before come within so many references (rounded up to a power of
+    /// Half of the references to pages seen before are within so many references (rounded up to a power of
     /// two).
     pub interval_p50: u64,
     /// Nine tenths do.
@@ -87,7 +87,7 @@ pub struct RelationInfo {
 /// Shares for which working sets are given.
 const WORKING_SETS: [f64; 4] = [0.5, 0.8, 0.9, 0.99];
 
-/// What is counted for each page.
+/// The counters of each page.
 #[derive(Clone, Copy, Default)]
 struct Page {
     references: u32,

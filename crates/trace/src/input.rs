@@ -1,4 +1,4 @@
-//! Bytes of a trace file: decompressed as they come, with a first look at their beginning.
+//! Bytes of a trace file: decompressed as they are read, with a first look at their beginning.
 //!
 //! Invariant: nothing is held of the content but its head and one buffer, whatever its length.
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// How much of the beginning is looked at to recognise the format.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
-/// Size of the buffer behind it.
+/// Size of its buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Records that are read together.
 const RECORDS: usize = 8192;
@@ -34,7 +34,7 @@ const MAGIC_BYTES: usize = 10;
 /// A byte order mark, before a text in UTF-8.
 pub(crate) const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What has packed a file, and what unpacks it, if that is not done here.
+/// The packer of a file, and the command that unpacks it, if that is not done here.
 fn packer(magic: &[u8]) -> Option<(&'static str, &'static str)> {
     let of_blocks = |name: &str| {
         // Three letters are not much: a level and the mark of a block follow.

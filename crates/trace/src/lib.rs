@@ -1,4 +1,4 @@
-//! Traces of page references: what a simulation replays and what an experiment can record.
+//! Traces of page references: the input of a simulation, and a recording of an experiment.
 //!
 //! Invariant: a [`Trace`] is dense. Its pages are numbered 0, 1, 2 … in the order of their first appearance,
 //! so that a simulator indexes arrays and never hashes; [`Trace::pages`] leads back to the numbers of the

@@ -1,11 +1,11 @@
 //! Gives the pages of a source their dense numbers 0, 1, 2 … in the order of their first appearance.
 //!
-//! Page numbers of real sources mostly lie close together: those are looked up in a table by their number,
+//! Page numbers of real sources are mostly close together: those are looked up in a table by their number,
 //! one for each object, at one access to memory. Numbers far away from all others (hashes of names, a file on
 //! a huge volume) are hashed.
 //!
 //! Invariants: equal pages have equal numbers, different pages different ones; tables have at most
-//! [`ENTRIES_A_PAGE`] entries for each page that has a number, beside [`ENTRIES_AT_FIRST`].
+//! [`ENTRIES_A_PAGE`] entries for each page that has a number, in addition to [`ENTRIES_AT_FIRST`].
 
 use entresol_core::PageId;
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ impl Numbering {
     }
 
     /// Touches the entries of `pages` in memory. Returns a number that depends on all of them, lest the
-    /// compiler leaves it out.
+    /// compiler removes the access.
     #[inline]
     pub fn warm(&self, pages: impl Iterator<Item = PageId>) -> u32 {
         pages.fold(0, |sum, page| sum ^ self.near(page).unwrap_or(0))
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use entresol_runtime::rng::Rng;
 
-    /// Numbers `pages` beside a plain map, and returns how many lie in tables and how many are hashed.
+    /// Numbers `pages` as a plain map does, and returns how many are in tables and how many are hashed.
     fn near_and_far(pages: impl Iterator<Item = PageId>) -> (usize, usize) {
         let (mut numbering, mut model) = (Numbering::default(), HashMap::new());
         for page in pages {

@@ -3,9 +3,9 @@
 use crate::{Columns, Format, Sample, TraceError};
 use std::path::PathBuf;
 
-/// Which of two streams, where a capture holds both (PostgreSQL): what the database's buffer pool sees, or
-/// what a cache below it sees. Formats with one stream have that one, whatever it is of; to ask them for the
-/// one below is an error.
+/// Which of two streams, where a capture holds both (PostgreSQL): references to the database's buffer pool,
+/// or those to a cache below it. Formats with one stream have that one, whatever it is of; to ask them for
+/// the one below is an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
@@ -36,13 +36,13 @@ impl Stream {
 pub struct ReadOptions {
     /// The file's format; `None`: recognised from the content.
     pub format: Option<Format>,
-    /// What the columns of a text are, whatever its format would be taken for.
+    /// The columns of a text, in place of a recognised format.
     pub columns: Option<Columns>,
     /// The stream of a capture that holds two.
     pub stream: Stream,
     /// Page size in bytes into which requests are split; `None`: the format's own, else 4096.
     pub page_bytes: Option<u32>,
-    /// A TOML file that names relations; `None`: `FILE.relations.toml` or `relations.toml` beside the trace,
+    /// A TOML file that names relations; `None`: `FILE.relations.toml` or `relations.toml` next to the trace,
     /// if there is one.
     pub relations: Option<PathBuf>,
     /// Samples to be taken, for [`crate::read_samples`].

@@ -1,7 +1,7 @@
 //! Recording page references as they happen, to be replayed later.
 //!
-//! Invariant: a record costs an append under a mutex, and what is recorded depends on the calls alone, in
-//! their order. While a recorder is off nothing is kept.
+//! Invariant: a record costs an append under a mutex, and the recording depends on the calls alone, in their
+//! order. While a recorder is off nothing is kept.
 
 use crate::builder::Misfit;
 use crate::{Op, Relations, Trace, TraceBuilder};
@@ -67,7 +67,7 @@ impl Recorder {
         self.len() == 0
     }
 
-    /// The trace so far, and an empty recorder. `relation` says what a page belongs to.
+    /// The trace so far, and an empty recorder. `relation` gives the relation of a page.
     ///
     /// # Errors
     /// [`Misfit::TooMany`] beyond 2^32 - 2 pages or 65,536 relations.

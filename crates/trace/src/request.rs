@@ -1,6 +1,6 @@
 //! One record of a trace, in eight bytes.
 //!
-//! Invariant: a request names a page by its dense number; what the source called it is the trace's business.
+//! Invariant: a request names a page by its dense number; the source's name is kept in the trace.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
-    /// A reference that leaves the page as it is (fix, read).
+    /// A reference that does not change the page (fix, read).
     Read,
     /// A reference that changes the page.
     Write,

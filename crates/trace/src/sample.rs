@@ -8,7 +8,7 @@
 //! Pages are known by their number in the source; in Entresol's own format by the order of their first
 //! appearance, so that no table of all pages is needed.
 //!
-//! Invariant: what is in a sample depends on page numbers, rate and seed alone.
+//! Invariant: the content of a sample depends on page numbers, rate and seed alone.
 
 use crate::numbering::Numbering;
 use crate::spool::{SPOOL_RECORDS, Spooling};
@@ -54,14 +54,14 @@ impl Sample {
     }
 }
 
-/// What the whole trace has, counted exactly.
+/// The counts of the whole trace, exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counted {
     /// Records.
     pub records: f64,
     /// Page references.
     pub references: f64,
-    /// Of these, such that leave the page as it is.
+    /// Of these, references that do not change the page.
     pub reads: f64,
     /// Host requests with a reference.
     pub requests: f64,
@@ -111,7 +111,7 @@ const STRIDE: usize = 256;
 pub struct SampledTrace {
     /// The sampled pages and their records.
     pub trace: Trace,
-    /// What was drawn.
+    /// The sample.
     pub sample: Sample,
     /// Of the whole trace.
     pub whole: Counted,
@@ -159,7 +159,7 @@ impl SampledTrace {
         low
     }
 
-    /// The whole trace's counts of what lies between the ends of `sampled` records.
+    /// The whole trace's counts between the ends of `sampled` records.
     pub fn counted(&self, sampled: &Range<usize>) -> Counted {
         self.counted_before(sampled.end) - self.counted_before(sampled.start)
     }

@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 
 /// Records of a block: 512 KiB of requests.
 pub(crate) const SPOOL_RECORDS: usize = 1 << 16;
-/// Where large temporary files go if `TMPDIR` does not say otherwise; `/tmp` may be memory.
+/// The folder of large temporary files without `TMPDIR`; `/tmp` may be memory.
 const LARGE_FILES: &str = "/var/tmp";
 
 /// Blocks of records in a file.
@@ -81,7 +81,7 @@ impl Spooling {
         self.0.as_ref().map_or(0, Spool::len)
     }
 
-    /// Moves a block of records out of memory. Errors say what is wrong and what to do.
+    /// Moves a block of records out of memory. Errors name the fault and what to do.
     pub fn take(&mut self, trace: &mut Trace) -> Result<(), String> {
         debug_assert_eq!(trace.requests.len(), SPOOL_RECORDS, "blocks are whole");
         let folder = folder();
@@ -108,7 +108,7 @@ impl Spooling {
         Ok(())
     }
 
-    /// What was moved.
+    /// The moved records.
     pub fn finish(self) -> Option<Arc<Spool>> {
         self.0.map(Arc::new)
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariants: `requests` name pages below `pages.len()`; every page is named by a request; pages are
 //! numbered in the order of their first appearance; `times_us` is empty or has one entry for each request and
-//! never goes back.
+//! never decreases.
 
 use crate::spool::{SPOOL_RECORDS, Spool};
 use crate::{Relations, Request, TraceError};
@@ -10,10 +10,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A trace: page references in order, and what is known of the pages.
+/// A trace: page references in order, and the properties of the pages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
-    /// What it is called: the file's name, or what generated it.
+    /// Its name: the file's, or the generator's.
     pub name: String,
     /// Size of a page in bytes.
     pub page_bytes: u32,
@@ -32,7 +32,7 @@ pub struct Trace {
     pub spool: Option<Arc<Spool>>,
 }
 
-/// Records that lie together in memory.
+/// Records that are adjacent in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'t> {
     /// The number of the first of them.
@@ -71,7 +71,7 @@ impl Trace {
         TraceError::Io { path, action: "reading", source }
     }
 
-    /// Gives the records of `range` to `each`, as many at a time as lie together in memory: all at once but
+    /// Gives the records of `range` to `each`, as many at a time as are adjacent in memory: all at once but
     /// for long samples.
     ///
     /// # Errors

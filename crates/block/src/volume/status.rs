@@ -113,7 +113,7 @@ impl Volume {
         let name = || cache.to_owned();
         metrics::describe_gauge!(
             "entresol_block_hits_to_disk_ratio",
-            "part of the hits that goes to disk now"
+            "part of the hits that is read from disk now"
         );
         metrics::gauge!("entresol_block_hits_to_disk_ratio", "cache" => name()).set(permille as f64 / 1000.0);
         if let Some(left) = left {

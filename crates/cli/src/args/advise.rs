@@ -60,7 +60,7 @@ pub struct AdviseArgs {
     #[command(flatten)]
     pub load: LoadArgs,
 
-    /// Where results go.
+    /// Destinations of results.
     #[command(flatten)]
     pub outputs: OutputArgs,
 }

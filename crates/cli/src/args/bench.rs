@@ -13,17 +13,17 @@ use std::time::Duration;
 pub enum Bench {
     /// Throughput, hit rates and utilisation: FaCE's tables 3 and 4 and figure 4
     ///
-    /// Loads a TPC-C database once, then runs the workload on each system at each flash size, side by side on
+    /// Loads a TPC-C database once, then runs the workload on each system at each flash size, in parallel on
     /// the cores, each under a virtual clock on modelled devices: the same arguments and seed give the same
-    /// results to the last digit on every machine. Prints the paper's numbers beside ours and judges the
+    /// results to the last digit on every machine. Prints the paper's numbers with ours and judges the
     /// paper's claims. A TPC-C workload, not a TPC result.
     #[command(after_help = TPCC_EXAMPLES)]
     Tpcc(Box<TpccArgs>),
     /// Kill and restart: FaCE's table 6 and figure 6
     ///
-    /// Runs TPC-C until warm, kills the system in the middle of a checkpoint interval, restarts it and goes
-    /// on, for each system and interval. Prints how long the restart took, where recovery found its pages,
-    /// and the throughput afterwards.
+    /// Runs TPC-C until warm, kills the system in the middle of a checkpoint interval, and restarts it, for
+    /// each system and interval. Prints how long the restart took, where recovery found its pages, and the
+    /// throughput afterwards.
     #[command(after_help = RESTART_EXAMPLES)]
     Restart(Box<RestartArgs>),
 }
@@ -88,7 +88,7 @@ pub struct TpccArgs {
     /// `entresol trace`)
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub record: Option<PathBuf>,
-    /// The machine, the workload and where results go.
+    /// The machine, the workload and the destinations of results.
     #[command(flatten)]
     pub machine: MachineArgs,
 }
@@ -104,15 +104,15 @@ pub struct RestartArgs {
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, default_value = "8")]
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]
     pub flash_percent: f64,
-    /// Seconds between database checkpoints, separated by commas; the kill comes in the middle of an interval
+    /// Seconds between database checkpoints, separated by commas; the kill is in the middle of an interval
     #[arg(long, value_name = "SECONDS", value_delimiter = ',', value_parser = values::interval)]
     #[arg(default_value = "60,120,180", allow_negative_numbers = true, help_heading = "What to run")]
     pub checkpoint_interval: Vec<Duration>,
-    /// Minutes to go on after the restart
+    /// Minutes to run after the restart
     #[arg(long, value_name = "MINUTES", value_parser = values::minutes, default_value = "5")]
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]
     pub minutes: Duration,
-    /// The machine, the workload and where results go.
+    /// The machine, the workload and the destinations of results.
     #[command(flatten)]
     pub machine: MachineArgs,
 }

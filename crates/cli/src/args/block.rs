@@ -18,7 +18,7 @@ pub enum Volume {
         after_help = "Example:\n  entresol volume create data.toml --disk /dev/sdb --flash /dev/nvme0n1p3"
     )]
     Create(Box<CreateArgs>),
-    /// Show what a volume is doing, or what is on its flash if no server runs
+    /// Show the counters of a running volume, or the contents of its flash if no server runs
     Status {
         /// The volume's configuration, a TOML file
         #[arg(required_unless_present = "all")]
@@ -32,7 +32,7 @@ pub enum Volume {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Print a line every so many seconds, of what a running server did in them, until it ends
+        /// Print a line every so many seconds on a running server's work in them, until it ends
         #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "json")]
         #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
         watch: Option<u64>,
@@ -76,7 +76,7 @@ pub enum Volume {
     /// Copy every page that is newer than disk there, and begin with an empty cache
     ///
     /// With a running server, requests wait meanwhile. If pages cannot be read from flash, all others are
-    /// copied, these are named, the cache goes on, and the exit status is 1.
+    /// copied, these are named, the cache continues, and the exit status is 1.
     Drain {
         #[command(flatten)]
         volume: VolumeArgs,
@@ -85,10 +85,10 @@ pub enum Volume {
     },
     /// Copy every page that is newer than disk there, and release the disk from its flash
     ///
-    /// Then the flash device may be taken away. A running server goes on from the disk alone; before it is
+    /// Then the flash device may be taken away. A running server continues from the disk alone; before it is
     /// started again, set `cache = false` in CONFIG, or it begins with an empty cache. If pages cannot be
-    /// read from flash, all others are copied, these are named, nothing is released, and the exit status is
-    /// 1.
+    /// read from flash, all others are copied, these are named, nothing is released, and the exit status
+    /// is 1.
     Detach {
         #[command(flatten)]
         volume: VolumeArgs,
@@ -116,8 +116,8 @@ pub enum Journal {
         /// The volume's configuration
         config: PathBuf,
     },
-    /// Go on without the journal that the disk's label names: acknowledged writes that were not flushed may
-    /// be missing
+    /// Continue without the journal that the disk's label names: acknowledged writes that were not flushed
+    /// may be missing
     ///
     /// For a copy of a volume, or if the journal is lost. The file stays: it may be the original's. Refused
     /// if the journal of CONFIG is this volume's: the next start carries its writes out.
@@ -162,8 +162,8 @@ pub struct CreateArgs {
     /// The server's socket [default: CONFIG with .sock]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// write-through: a lost flash device loses nothing. write-back is faster, and loses what was written
-    /// last
+    /// write-through: a lost flash device loses nothing. write-back is faster, and loses the last writes with
+    /// it
     #[arg(long, default_value = "write-through")]
     pub mode: String,
     /// The policy: sce, s3-fifo, face-gsc, face-gr, face, lru, fifo, clock, flashcache or another one of the

@@ -5,13 +5,13 @@ use crate::failure::Failure;
 use clap::Args;
 use entresol_trace::{Column, Columns, Layout, OpWords, Separator, Unit};
 
-/// What the columns of a text are, and what is in them.
+/// The columns of a text, and their contents.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Text of any shape")]
 pub struct ColumnArgs {
-    /// A text with a request a line: what its columns are, from the left, e.g. time,op,offset,size. Known are
-    /// time, op, offset, size, object, and - for a column without meaning; offset must be there. Without op
-    /// all are reads, without size each is one page
+    /// A text with a request a line: the names of its columns, from the left, e.g. time,op,offset,size. Known
+    /// are time, op, offset, size, object, and - for a column without meaning; offset must be there. Without
+    /// op all are reads, without size each is one page
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_parser = values::column)]
     #[arg(allow_hyphen_values = true)]
     columns: Vec<Column>,
@@ -41,7 +41,7 @@ pub struct ColumnArgs {
         allow_hyphen_values = true
     )]
     write_words: Vec<String>,
-    /// Words of the column op whose lines are left out (flushes, discards) [default: none]
+    /// Words of the column op whose lines are skipped (flushes, discards) [default: none]
     #[arg(
         long,
         value_name = "WORDS",

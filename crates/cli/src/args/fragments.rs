@@ -4,8 +4,7 @@ use super::values;
 use clap::Args;
 use entresol_lab::replay::FragmentKnobs;
 
-/// Knobs of `sce`: "the fragment size and the number of cache population threads" (SCE §6), and how fast they
-/// go.
+/// Knobs of `sce`: "the fragment size and the number of cache population threads" (SCE §6), and their pace.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "SCE")]
 pub struct FragmentArgs {

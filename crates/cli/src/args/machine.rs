@@ -36,7 +36,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, default_value = "0.4")]
     #[arg(allow_negative_numbers = true, help_heading = "Machine")]
     pub dram_percent: f64,
-    /// Which DRAM frame goes first: lru or clock
+    /// Which DRAM frame is evicted first: lru or clock
     #[arg(long, value_name = "NAME", value_parser = values::replacement, default_value = "lru")]
     #[arg(help_heading = "Machine")]
     pub replacement: Replacement,

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 /// A flash tier for databases: experiments, inspection, checks
 ///
 /// Entresol is a crash-safe page cache on an SSD between a database's memory and its slow storage. This
-/// command runs TPC-C on it, with and without the cache, and puts the results beside those of the paper it
+/// command runs TPC-C on it, with and without the cache, and compares the results with those of the paper it
 /// implements (FaCE, PVLDB 2012); and it looks into flash caches.
 #[derive(Debug, Parser)]
 #[command(name = "entresol", version, max_term_width = 110, arg_required_else_help = true, after_help = EXAMPLES)]
@@ -47,15 +47,15 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  entresol bench tpcc                     all six systems beside FaCE's tables 3, 4, figure 4
+  entresol bench tpcc                     all six systems, with FaCE's tables 3, 4, figure 4
   entresol bench tpcc --html result.html  the same, also as a page with plots
   entresol bench restart                  kill and restart: FaCE's table 6 and figure 6
   entresol simulate --trace T --policy lc,face-gsc --dram-percent 2 --flash-percent 4,8,16
-  entresol reproduce all --quick          the papers' figures beside ours
+  entresol reproduce all --quick          the papers' figures with ours
   entresol mrc --trace T --html mrc.html  miss-ratio curves
   entresol advise --trace T               what to buy: DRAM, flash, which policy; or no flash
   entresol devices                        the modelled devices
-  entresol trace info FILE                what a trace of page references is like
+  entresol trace info FILE                operations, working set, reuse of a trace
   entresol check flash.img disk.img       is this flash cache sound?
   entresol detach flash.img disk.img      bring all pages to disk; then the flash may be taken away
   entresol volume create V.toml --disk D --flash F   a flash cache before any disk
@@ -76,9 +76,9 @@ pub enum Command {
     /// Replay a trace through DRAM, flash and disk: hit rates, traffic, times, wear, energy, money
     ///
     /// Decisions are those of the policies themselves, the same that the store makes; times are of a queueing
-    /// model of the devices. Runs go side by side on the cores.
+    /// model of the devices. Runs are parallel, one a core.
     Simulate(Box<SimulateArgs>),
-    /// Put the papers' figures beside ours: every number, and every claim with a verdict
+    /// Compare the papers' figures with ours: every number, and every claim with a verdict
     #[command(arg_required_else_help = true)]
     Reproduce(ReproduceArgs),
     /// Draw miss-ratio curves of a trace: one level of many sizes
@@ -89,7 +89,7 @@ pub enum Command {
     /// constraint), policies and modes, and compares each with DRAM alone for the same money, in both halves
     /// of the trace.
     Advise(Box<AdviseArgs>),
-    /// Show what is on a flash cache, or how its directory is laid out in memory
+    /// Show the contents of a flash cache, or how its directory is laid out in memory
     Inspect(InspectArgs),
     /// Verify every invariant of a flash cache (exit status 1 if one is broken)
     ///
@@ -105,12 +105,12 @@ pub enum Command {
     },
     /// Release a disk from its flash cache, so that the flash device may be taken away
     ///
-    /// Opens the cache as it was opened last (its size, policy and mode stand on it), after a shutdown or a
-    /// crash of the database; copies every page that is newer on flash than on disk to the disk; empties the
-    /// cache; and only then changes the disk's label. From then on the database opens on the disk alone, or
-    /// with another cache, and this flash device is known to be out of date. A crash meanwhile leaves the two
-    /// bound to each other: run it again. The database must be shut down, or have crashed; its log is not
-    /// touched and its restart finds what it needs on the disk.
+    /// Opens the cache as it was opened last (its size, policy and mode are recorded on it), after a shutdown
+    /// or a crash of the database; copies every page that is newer on flash than on disk to the disk; empties
+    /// the cache; and only then changes the disk's label. From then on the database opens on the disk alone,
+    /// or with another cache, and this flash device is known to be out of date. After a crash meanwhile the
+    /// two are still bound to each other: run it again. The database must be shut down, or have crashed; its
+    /// log is not touched and its restart finds all pages on the disk.
     ///
     /// Refused, with exit status 2, and nothing written: a flash device without a cache, with another disk's
     /// cache, or one that this disk has been detached from or has been written without. Also refused: files
@@ -131,17 +131,17 @@ pub enum Command {
     /// lost)
     ///
     /// Draws small configurations and workloads from the seed, runs the real engine on simulated devices, and
-    /// looks at every state that a power failure at any operation could leave: all subsets of the unsynced
+    /// looks at every state that a power failure at any operation could produce: all subsets of the unsynced
     /// writes, torn writes, crashes of the recovery; failing and lying devices; flash exchanged, lost,
-    /// brought back too late, damaged. Each state is recovered and compared with what may legally be found.
-    /// What goes wrong is printed with its seed and a shortened script.
+    /// brought back too late, damaged. Each state is recovered and compared with the legal versions. A
+    /// violation is printed with its seed and a shortened script.
     #[cfg(feature = "torture")]
     Torture(TortureArgs),
     /// Say how to get the command that crashes flash caches
     #[cfg(not(feature = "torture"))]
     #[command(hide = true, disable_help_flag = true)]
     Torture {
-        /// What was asked of it.
+        /// The work asked of it.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         asked: Vec<String>,
     },
@@ -183,7 +183,7 @@ pub struct InspectArgs {
     pub what: Option<InspectWhat>,
 }
 
-/// What can be inspected beside a flash cache.
+/// What can be inspected other than a flash cache.
 #[derive(Debug, Subcommand)]
 pub enum InspectWhat {
     /// Show how many bytes of DRAM a flash slot costs under each policy, from the types themselves

@@ -8,7 +8,7 @@ use entresol_lab::replay::{Arrival, Replacement};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Layers")]
 pub struct DramArgs {
-    /// Which DRAM frame goes first: lru, fifo or clock
+    /// Which DRAM frame is evicted first: lru, fifo or clock
     #[arg(long, value_name = "NAME", value_parser = values::dram_replacement, default_value = "lru")]
     pub replacement: Replacement,
     /// A write replaces all of its page, which is not read first: as in traces of block devices
@@ -16,14 +16,14 @@ pub struct DramArgs {
     pub whole_writes: bool,
 }
 
-/// When references come, and what one takes at least.
+/// The arrival of references, and the least time of one.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Machine")]
 pub struct LoadArgs {
     /// Clients of a closed loop: each takes the next reference when it is free
     #[arg(long, value_name = "N", value_parser = values::clients, default_value = "8", allow_negative_numbers = true)]
     clients: u32,
-    /// References come at their times in the trace instead of in a closed loop
+    /// References arrive at their times in the trace instead of in a closed loop
     #[arg(long, conflicts_with = "clients")]
     timed: bool,
     /// Microseconds that a DRAM hit takes
@@ -32,7 +32,7 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// When references come.
+    /// The arrival of references.
     pub fn arrival(&self) -> Arrival {
         if self.timed { Arrival::Timed } else { Arrival::Closed { clients: self.clients } }
     }

@@ -1,4 +1,4 @@
-//! `entresol reproduce`: the papers' figures beside ours.
+//! `entresol reproduce`: the papers' figures compared with ours.
 
 use super::simulate::OutputArgs;
 use super::values::{self, Papers};
@@ -22,7 +22,7 @@ pub struct ReproduceArgs {
     /// Folder with captured traces, for the figures that use them
     #[arg(long, value_name = "FOLDER")]
     pub traces: Option<PathBuf>,
-    /// Where results go.
+    /// Destinations of results.
     #[command(flatten)]
     pub outputs: OutputArgs,
 }

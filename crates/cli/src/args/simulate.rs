@@ -18,7 +18,7 @@ pub struct SourceArgs {
     /// How to read it.
     #[command(flatten)]
     pub read: ReadArgs,
-    /// Measure from this second of the trace on; what comes before warms up
+    /// Measure from this second of the trace on; earlier references warm up
     #[arg(long, value_name = "SECONDS", value_parser = values::second, help_heading = "Trace")]
     #[arg(allow_negative_numbers = true)]
     pub measure_from: Option<f64>,
@@ -44,7 +44,7 @@ impl SourceArgs {
     }
 }
 
-/// Where results go beside the terminal.
+/// Destinations of results other than the terminal.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// Write the results as JSON
@@ -73,7 +73,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, conflicts_with = "dram_pages")]
     #[arg(allow_negative_numbers = true, help_heading = "Layers")]
     pub dram_percent: Option<f64>,
-    /// DRAM in pages; 0: the trace was taken below DRAM, references go straight to flash
+    /// DRAM in pages; 0: the trace was taken below DRAM, references are to flash directly
     #[arg(long, value_name = "PAGES", value_parser = values::dram_pages, help_heading = "Layers")]
     #[arg(allow_negative_numbers = true)]
     pub dram_pages: Option<u32>,
@@ -85,7 +85,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "PAGES", value_delimiter = ',', value_parser = values::flash_pages)]
     #[arg(allow_negative_numbers = true, help_heading = "Layers")]
     pub flash_pages: Vec<u32>,
-    /// What becomes of dirty pages that leave DRAM, several separated by commas [default: write-back, and
+    /// What happens to dirty pages evicted from DRAM, several separated by commas [default: write-back, and
     /// write-through with policies that keep clean pages only; sce's is through if mapped, around if not]
     #[arg(long, value_name = "MODES", value_delimiter = ',', value_parser = values::mode)]
     #[arg(help_heading = "Layers")]
@@ -94,12 +94,12 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub dram: DramArgs,
 
-    /// Shadows run beside each cache, as in the engine: print what they say of other policies and sizes
+    /// Shadows run with each cache, as in the engine: print their forecasts of other policies and sizes
     #[arg(long, help_heading = "Layers", conflicts_with = "sample")]
     pub shadows: bool,
 
-    /// Each cache goes on under another policy, of the same placement, when its shadows say that this would
-    /// be better: the pages stay where they are
+    /// Each cache takes another policy, of the same placement, when its shadows say that this would be
+    /// better: the pages stay in place
     #[arg(long, help_heading = "Layers", conflicts_with_all = ["sample", "flash_writes_per_day"])]
     pub switch: bool,
 
@@ -123,7 +123,7 @@ pub struct SimulateArgs {
     /// Kind of memory, for price and energy
     #[arg(long, value_name = "MEMORY", default_value = "dram", help_heading = "Machine")]
     pub memory: String,
-    /// TOML file with devices and memories of your own, beside the built-in ones (see docs/LAB.md)
+    /// TOML file with devices and memories of your own, in addition to the built-in ones (see docs/LAB.md)
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     pub devices: Option<PathBuf>,
     /// Time devices by their detailed models (dies, garbage collection, write caches; see `entresol devices`)
@@ -134,7 +134,7 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub load: LoadArgs,
 
-    /// Where results go.
+    /// Destinations of results.
     #[command(flatten)]
     pub outputs: OutputArgs,
 }
@@ -164,7 +164,7 @@ pub struct MrcArgs {
     #[arg(long, value_name = "PAGES", value_delimiter = ',', value_parser = values::level_pages)]
     #[arg(allow_negative_numbers = true, help_heading = "Curves")]
     pub sizes: Vec<u32>,
-    /// Where results go.
+    /// Destinations of results.
     #[command(flatten)]
     pub outputs: OutputArgs,
 }

@@ -41,7 +41,7 @@ pub struct TortureArgs {
     /// and kills
     #[arg(long, conflicts_with_all = ["run", "json", "systems", "violations", "mutate"])]
     pub raw: bool,
-    /// Caches behind a door instead: NBD clients of a volume, under power failures; --states counts restarts
+    /// Caches with a door instead: NBD clients of a volume, under power failures; --states counts restarts
     #[arg(long, value_parser = ["block"], conflicts_with_all = ["run", "json", "systems", "violations", "mutate", "raw"])]
     pub door: Option<String>,
     /// Write the report to this file as JSON

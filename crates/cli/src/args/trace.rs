@@ -9,12 +9,12 @@ use std::path::PathBuf;
 /// What to do with traces.
 #[derive(Debug, Subcommand)]
 pub enum Trace {
-    /// Say what a trace is like: operations, footprint, working set, reuse, relations
+    /// Describe a trace: operations, footprint, working set, reuse, relations
     #[command(after_help = FORMATS)]
     Info(InfoArgs),
     /// Write a trace in another format
     ///
-    /// An output whose name ends in .zst or .gz is compressed. What the format cannot hold is said on stderr.
+    /// An output whose name ends in .zst or .gz is compressed. Losses of the format are reported on stderr.
     #[command(after_help = FORMATS)]
     Convert(ConvertArgs),
     /// Make a trace: uniform, zipf, pareto (80–20 as sysbench's), sequential, or TPC-C
@@ -67,7 +67,7 @@ pub struct ReadArgs {
     #[arg(long, value_name = "BYTES", value_parser = values::page_bytes, help_heading = "Trace")]
     pub page_bytes: Option<u32>,
     /// TOML file that names relations (table `relations`: 16424 = "stock") [default: FILE.relations.toml or
-    /// relations.toml beside the trace, if there is one]
+    /// relations.toml next to the trace, if there is one]
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub relations: Option<PathBuf>,
     /// A text of any shape.

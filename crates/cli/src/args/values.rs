@@ -138,7 +138,7 @@ pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{text:?} is not a seed; give a whole number from 0 to {}", u64::MAX))
 }
 
-/// Which DRAM frame goes first.
+/// Which DRAM frame is evicted first.
 pub fn replacement(text: &str) -> Result<Replacement, String> {
     match text {
         "lru" => Ok(Replacement::Lru),
@@ -244,7 +244,7 @@ pub fn years(text: &str) -> Result<f64, String> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latency(pub f64);
 
-/// A response: a number with us, µs, ms or s behind it.
+/// A response: a number followed by us, µs, ms or s.
 pub fn latency(text: &str) -> Result<Latency, String> {
     let units = [("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)];
     let parsed = units.iter().find_map(|(unit, us)| Some((text.strip_suffix(unit)?, us)));

@@ -1,4 +1,4 @@
-//! `entresol worker`: what a crash experiment runs in a process of its own, to kill it. Not for people.
+//! `entresol worker`: the process that a crash experiment runs and kills. Not for people.
 
 use super::{FragmentArgs, values};
 use clap::Args;
@@ -47,7 +47,7 @@ pub struct WorkerArgs {
     /// DRAM frames
     #[arg(long)]
     frames: usize,
-    /// Which DRAM frame goes first: lru or clock
+    /// Which DRAM frame is evicted first: lru or clock
     #[arg(long, default_value = "lru", value_parser = values::replacement)]
     replacement: Replacement,
     /// Seconds between database checkpoints

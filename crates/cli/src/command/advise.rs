@@ -54,7 +54,7 @@ fn question(
     machine: &MachineSpec,
     source: &Source,
 ) -> Result<Question, Failure> {
-    // What was not named on the command line was named by the prices.
+    // The prices name all devices that the command line does not.
     let input = |option: &str, named: bool| {
         let option = if named { option.to_owned() } else { format!("--prices {}", args.prices) };
         move |error: CatalogueError| Failure::input(format!("{option}: {error}"))

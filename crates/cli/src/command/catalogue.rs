@@ -1,10 +1,10 @@
-//! Files of devices and prices, beside what is built in.
+//! Files of devices and prices, in addition to the built-in ones.
 
 use crate::failure::Failure;
 use entresol_lab::replay::device::{Catalogue, MachineSpec};
 use std::path::Path;
 
-/// What the machine is made of where a file of prices does not say.
+/// The machine's parts that a file of prices does not name.
 const USUAL: &str = "today";
 
 /// The entries of the file that `option` names.

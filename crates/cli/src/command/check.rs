@@ -18,7 +18,7 @@ pub fn run(flash: &Path, disk: Option<&Path>) -> Result<(), Failure> {
     tell(&report, flash)
 }
 
-/// Shows a report of what is at `path`.
+/// Shows a report of the cache at `path`.
 pub fn tell(report: &CheckReport, path: &Path) -> Result<(), Failure> {
     output::print(&report.to_string())?;
     match report.faults.as_slice() {

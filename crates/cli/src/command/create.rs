@@ -81,7 +81,7 @@ pub fn run(args: &CreateArgs) -> Result<(), Failure> {
     let config = create_volume_with(&config, args.overwrite, persist).map_err(|Making(failure)| failure)?;
     let meaning = match args.mode.as_str() {
         "write-back" => {
-            "A flushed write is on flash and reaches the disk later. If the flash device is lost, so is what was written last."
+            "A flushed write is on flash and reaches the disk later. If the flash device is lost, so are the last writes."
         }
         _ => "A flushed write is on the disk. If the flash device is lost, nothing is.",
     };

@@ -6,7 +6,7 @@ use crate::output;
 use anyhow::Context;
 use std::path::Path;
 
-/// Shows what is on a flash cache.
+/// Shows the contents of a flash cache.
 pub fn run(flash: &Path) -> Result<(), Failure> {
     let device = storage::open("flash cache", flash)?;
     let report = entresol_engine::inspect(&*device).with_context(|| flash.display().to_string())?;

@@ -9,7 +9,7 @@ use entresol_block::{
 };
 use std::fmt::Write as _;
 
-/// What is asked of a journal.
+/// Requests for a journal.
 pub fn run(what: &Journal) -> Result<(), Failure> {
     match what {
         Journal::Accept { config } => {
@@ -21,7 +21,7 @@ pub fn run(what: &Journal) -> Result<(), Failure> {
         }
         Journal::Without { config } => match go_without_journal(&read(config)?).map_err(opening)? {
             true => output::print(
-                "the volume goes on without its journal: acknowledged writes that were not flushed may be missing\n",
+                "the volume continues without its journal: acknowledged writes that were not flushed may be missing\n",
             ),
             false => output::print("the disk's label names no journal: there is nothing to go without\n"),
         },

@@ -1,4 +1,4 @@
-//! `entresol inspect layout`: what a flash slot costs in DRAM, from the types themselves.
+//! `entresol inspect layout`: the DRAM of a flash slot, from the types themselves.
 
 use crate::failure::Failure;
 use crate::output;
@@ -116,8 +116,8 @@ pub fn run(slots: u32) -> Result<(), Failure> {
     let engine = FragmentOptions::new(slots).with_fragments(sce.fragment_pages, sce.slots);
     writeln!(
         text,
-        "\nThe engine has {} bytes beside it, {} for each fragment on flash: how often each page was written through, so that a \
-         fetch proves which version lies there.",
+        "\nThe engine has {} bytes more, {} for each fragment on flash: how often each page was written through, so that a \
+         fetch proves the version that it reads.",
         whole(engine.proof_bytes() as f64),
         engine.proof_bytes() / u64::from(engine.slots)
     )

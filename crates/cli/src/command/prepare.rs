@@ -207,7 +207,7 @@ pub fn devices(machine: &MachineArgs) -> Vec<PathBuf> {
     [&machine.flash, &machine.disk, &machine.log].into_iter().flatten().cloned().collect()
 }
 
-/// Where results go beside the terminal.
+/// Destinations of results other than the terminal.
 pub struct Outputs {
     json: Option<OutputFile>,
     html: Option<OutputFile>,

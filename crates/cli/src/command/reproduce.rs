@@ -9,7 +9,7 @@ use entresol_lab::report;
 use entresol_lab::reproduce::{self, Context, Effort, Paper};
 use std::path::PathBuf;
 
-/// Reproduces the papers and shows their figures beside ours.
+/// Reproduces the papers and shows their figures with ours.
 pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let papers: Vec<Paper> = args.papers.iter().flat_map(|papers| papers.0.iter().copied()).collect();
     prepare::distinct("PAPERS", &papers, |paper| paper.name().to_owned())?;

@@ -38,7 +38,7 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     outputs.show(&report::simulation_report(&results), &results)
 }
 
-/// What pages lie in and on.
+/// The layers of pages.
 struct Machine {
     flash: DeviceSpec,
     disk: DeviceSpec,
@@ -63,7 +63,7 @@ impl Machine {
     }
 }
 
-/// What is asked of each policy name: a flash layer, or a replacement of DRAM where there is no flash.
+/// The meaning of each policy name: a flash layer, or a replacement of DRAM where there is no flash.
 fn levels(args: &SimulateArgs) -> Result<Vec<(Option<Cache>, Replacement)>, Failure> {
     let flash = !args.flash_percent.is_empty() || !args.flash_pages.is_empty();
     let of = |name: &String| match (Cache::from_name(name), Replacement::from_name(name)) {

@@ -57,7 +57,7 @@ impl Source {
         Ok(source)
     }
 
-    /// What is to be replayed.
+    /// The records to replay.
     pub fn workload(&self) -> Workload<'_> {
         match &self.content {
             Content::Whole(trace) => Workload::Whole(trace),

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// States looked at unless something else is asked for.
 const STATES: u64 = 100_000;
 
-/// Tortures, prints what was found, and writes it to a file if asked to.
+/// Tortures, prints the findings, and writes them to a file if asked to.
 pub fn run(args: &TortureArgs) -> Result<(), Failure> {
     if let Some(name) = &args.mutate {
         return hunt_mutant(name, args);

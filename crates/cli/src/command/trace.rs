@@ -7,7 +7,7 @@ use entresol_trace::generate::{self, Mix, Popularity, Scans, Source, TpccModel};
 use entresol_trace::{Compression, Format, Info, ReadOptions, Trace, TraceError, files_of};
 use std::path::Path;
 
-/// Does what was asked for.
+/// Carries the request out.
 pub fn run(what: &What) -> Result<(), Failure> {
     match what {
         What::Info(args) => info(args),
@@ -94,7 +94,7 @@ fn made<S: Source>(
     written(requests, pages, format, out)
 }
 
-/// Says what was written.
+/// Reports the written trace.
 fn written(requests: u64, pages: u64, format: Format, out: &OutputFile) -> Result<(), Failure> {
     let shown = out.path().display();
     output::print(&format!("{shown}: {requests} requests to {pages} pages, {format}\n"))
@@ -117,7 +117,7 @@ fn mix(args: &GenerateArgs, popularity: Popularity) -> Mix {
     }
 }
 
-/// Writes a trace, and says what was written and what was lost.
+/// Writes a trace, and reports it and its losses.
 pub fn write(trace: &Trace, format: Format, out: &OutputFile) -> Result<(), Failure> {
     let compression = Compression::of(out.path());
     let losses =

@@ -28,7 +28,7 @@ fn serving(error: ServerError) -> Failure {
     Failure::input(error.to_string())
 }
 
-/// What is asked of a volume.
+/// Requests for a volume.
 pub fn run(volume: &Volume) -> Result<(), Failure> {
     match volume {
         Volume::Create(args) => create::run(args),
@@ -66,7 +66,7 @@ fn check(path: &Path) -> Result<(), Failure> {
     super::check::tell(&report, path)
 }
 
-/// What the server says, if there is one.
+/// The server's answer, if there is a server.
 fn asked(
     args: &VolumeArgs,
     config: &VolumeConfig,
@@ -162,7 +162,7 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
     output::print(&text)
 }
 
-/// Prints what a running server does, until it ends.
+/// Prints a running server's work, until it ends.
 fn watch(args: &VolumeArgs, every: Duration) -> Result<(), Failure> {
     let config = read(&args.config)?;
     let now = || asked(args, &config, ControlRequest::Status);
@@ -201,7 +201,7 @@ fn set(args: &VolumeArgs, name: &str, value: &str, loss: &LossArgs) -> Result<()
     // A link stays, and so does the owner of the file.
     let path = &std::fs::canonicalize(&args.config).unwrap_or_else(|_| args.config.clone());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Two that change options at once would each write what the other has not changed.
+    // Two commands that change options at once would each undo the other's change.
     let one_at_a_time = File::open(folder).map_err(unwritable)?;
     one_at_a_time.lock().map_err(unwritable)?;
     let before = read(path)?;
@@ -250,7 +250,7 @@ fn keep_owner(file: &File, path: &Path) -> std::io::Result<()> {
     file.set_permissions(old.permissions())
 }
 
-/// Writes the configuration that is going to be at `path` to `file`.
+/// Writes the future configuration at `path` to `file`.
 fn write(file: &mut tempfile::NamedTempFile, config: &VolumeConfig, path: &Path) -> Result<(), Failure> {
     let before = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let text = config.edited(&before).map_err(|error| Failure::input(error.to_string()))?;
@@ -351,7 +351,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     }
     if failed.is_ok() {
         let ready = || {
-            // Nobody may read it.
+            // Its readers may have ended.
             servers.iter().for_each(|(line, ..)| _ = output::print(line));
             Server::notify_ready();
         };

@@ -178,7 +178,7 @@ impl OpenFile {
             writes.clone().map(|(_, data)| IoSlice::new(data)).collect();
         let mut done = match writes.clone().next() {
             Some((first, _)) if slices.len() > 1 && !slices.iter().any(|data| self.needs_bounce(data)) => {
-                // What is short, or fails, is repeated one by one, so that an error names its write.
+                // Writes that are short, or fail, are repeated one by one, so that an error names its write.
                 pwritev(&self.file, &slices, first).unwrap_or(0)
             }
             _ => 0,

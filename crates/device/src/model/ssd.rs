@@ -1,4 +1,4 @@
-//! Flash SSDs: dies behind one controller, programs and garbage collection that block reads, a queue limit.
+//! Flash SSDs: dies with one controller, programs and garbage collection that block reads, a queue limit.
 //!
 //! The model is this detailed because a drive's pure random and sequential rates do not predict its rates
 //! under a mix of reads and writes (MISSION, "What FaCE's result stands on"). The parts of the model, and the

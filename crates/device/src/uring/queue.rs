@@ -32,7 +32,7 @@ const SOCKET: u64 = u64::MAX;
 pub struct QueuedFile(pub(crate) Arc<OpenFile>);
 
 impl QueuedFile {
-    /// Whether reads come from the device itself, and take their time, even if they were read before.
+    /// Whether reads are of the device itself, and take its time, even if they were made before.
     pub fn is_direct(&self) -> bool {
         self.0.is_direct
     }
@@ -45,7 +45,7 @@ impl QueuedFile {
 
 /// A read that has ended.
 pub struct Ended<T> {
-    /// What it was pushed with.
+    /// The tag of its push.
     pub of: T,
     /// The memory it was pushed with.
     pub buffer: AlignedBuffer,
@@ -150,7 +150,7 @@ impl<T> ReadQueue<T> {
         self.parts_under_way += read.parts.len();
     }
 
-    /// Submits what was pushed. Waits until a read has ended, or until `socket` has something to receive, or
+    /// Submits the pushed reads. Waits until a read has ended, or until `socket` has something to receive, or
     /// is at its end. Returns whether the latter may be the case.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl<T> ReadQueue<T> {
     pub fn wait(&mut self, socket: Option<BorrowedFd<'_>>) -> std::io::Result<bool> {
         let mut is_ready = false;
         if !self.has_direct {
-            // What is in the page cache is read by the submission itself.
+            // Pages in the page cache are read by the submission itself.
             submit(&self.ring, 0)?;
             self.take_completions(&mut is_ready);
         }

@@ -1,4 +1,4 @@
-//! What becomes of a page that leaves the write buffer (thesis §3.1, figure 3.2).
+//! The admission of a page that is evicted from the write buffer (thesis §3.1, figure 3.2).
 //!
 //! ```text
 //! if write_count > Threshold_write and read_count = 0        → invalid_data        (unadmitted)
@@ -6,9 +6,9 @@
 //! else                                                       → allocate_WFDB       (write-frequent)
 //! ```
 //!
-//! The thesis gives no thresholds. Where we differ: a page that came back from a read-frequent block and was
+//! The thesis gives no thresholds. Where we differ: a page that returned from a read-frequent block and was
 //! neither read nor written since is write-frequent under any thresholds. By the figure it is so with
-//! `Threshold_write` = 0 only; with more it would go back to a read-frequent block for ever, and a chip full
+//! `Threshold_write` = 0 only; with more it would return to a read-frequent block for ever, and a chip full
 //! of such pages could not make room.
 
 /// The thresholds of figure 3.2.
@@ -20,14 +20,14 @@ pub struct Thresholds {
     pub write: u16,
 }
 
-/// What becomes of a page that leaves the write buffer.
+/// The admission of a page that is evicted from the write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It does not enter the flash.
     Unadmitted,
-    /// It goes to a read-frequent data block (RFDB).
+    /// It is written to a read-frequent data block (RFDB).
     ReadFrequent,
-    /// It goes to a write-frequent data block (WFDB).
+    /// It is written to a write-frequent data block (WFDB).
     WriteFrequent,
 }
 

@@ -6,7 +6,7 @@
 use crate::buckets::Buckets;
 use crate::id::BlockId;
 
-/// The blocks of one kind. `O` is what is known of the open one.
+/// The blocks of one kind. `O` is the state of the open one.
 #[derive(Clone, Debug)]
 pub(super) struct Filling<O> {
     open: Option<O>,

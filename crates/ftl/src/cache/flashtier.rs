@@ -22,7 +22,7 @@ use crate::layer::Ftl;
 use crate::ssc::{SilentEviction, Ssc};
 use std::ops::Range;
 
-/// What a read that misses brings in.
+/// The pages that a read that misses brings in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// All pages of its block: block-level caching (figure 3.5).
@@ -36,9 +36,9 @@ pub enum Fill {
 pub struct FlashTierConfig {
     /// Sizes; a write buffer of 0 pages is none.
     pub sizes: CacheSizes,
-    /// What a read that misses brings in.
+    /// The pages that a read that misses brings in.
     pub fill: Fill,
-    /// What the blocks gained by silent eviction may become.
+    /// The use of blocks gained by silent eviction.
     pub eviction: SilentEviction,
 }
 

@@ -59,8 +59,8 @@ fn the_write_buffer_takes_repeated_writes() {
 
 #[test]
 fn a_full_chip_drops_blocks_and_never_serves_an_old_version() {
-    // The model: what the device said is gone is gone; everything else is there in its last version, for the
-    // disk's version and the cache's are always the same (write-through).
+    // The model: pages that the device reported as dropped are absent; all others are present in their last
+    // versions, for the disk's version and the cache's are always the same (write-through).
     let mut cache = cache(8);
     let mut rng = Rng::new(2);
     for _ in 0..6000 {

@@ -1,9 +1,9 @@
 //! Flash caches that are their own translation layer: RFDB/WFDB and FlashTier (thesis §2.4, §3).
 //!
-//! Here the cache decides by erase blocks: which block is dropped, what is worth a block of which kind. So
-//! they are not policies of the core, whose slots are pages on a drive that hides its blocks; they are
-//! machines of their own, with the core's words: a page is *fetched*, *arrives* from disk, is *evicted* by
-//! DRAM. Like the core they do no I/O and know no time: they tell what they did to the chip, and a driver
+//! Here the cache decides by erase blocks: which block is dropped, and which page is worth a block of which
+//! kind. So they are not policies of the core, whose slots are pages on a drive that hides its blocks; they
+//! are machines of their own, with the core's words: a page is *fetched*, *arrives* from disk, is *evicted*
+//! by DRAM. Like the core they do no I/O and know no time: they report their work on the chip, and a driver
 //! makes time of it.
 //!
 //! Both are write-through caches (thesis §4.1.2): a driver writes every dirty page to disk itself, so that
@@ -111,7 +111,7 @@ impl CacheSizes {
     /// Says whether such a cache is possible.
     ///
     /// # Errors
-    /// [`CacheError`] says what is not.
+    /// [`CacheError`] names the impossible option.
     pub fn validate(&self) -> Result<(), CacheError> {
         let Self { disk_pages, unit_pages, blocks, block_pages, .. } = *self;
         if unit_pages == 0 || block_pages == 0 || block_pages % unit_pages != 0 {
@@ -136,7 +136,7 @@ impl CacheSizes {
     }
 }
 
-/// What a cache did, in database pages. Sums only grow. What its chip did is in [`Counters`].
+/// The work of a cache, in database pages. Sums only grow. The work of its chip is in [`Counters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Pages fetched.
@@ -151,11 +151,11 @@ pub struct CacheCounters {
     pub write_hits: u64,
     /// Pages read from disk, those read ahead for a whole block included.
     pub disk_reads: u64,
-    /// Pages that left the write buffer for a read-frequent block (or for the one kind there is).
+    /// Pages that moved from the write buffer to a read-frequent block (or to the only kind).
     pub read_frequent: u64,
-    /// Pages that left the write buffer for a write-frequent block.
+    /// Pages that moved from the write buffer to a write-frequent block.
     pub write_frequent: u64,
-    /// Pages that left the write buffer for nowhere.
+    /// Pages that were dropped from the write buffer.
     pub unadmitted: u64,
     /// Pages that came back to the write buffer from an evicted read-frequent block.
     pub returned: u64,
@@ -232,13 +232,13 @@ pub trait BlockCache {
     /// The population of `page`, which was absent, has been read from disk.
     fn arrived(&mut self, page: HostPage);
     /// DRAM evicts `page`, which it has changed. The driver writes it to disk, too. (Clean pages are not
-    /// evicted: what the cache has of them is equal.)
+    /// evicted: the cache's copies are equal.)
     fn evict(&mut self, page: HostPage);
     /// Whether a page would be found, without counting as a reference.
     fn contains(&self, page: HostPage) -> bool;
     /// Sizes.
     fn sizes(&self) -> &CacheSizes;
-    /// What was done so far.
+    /// The work so far.
     fn counters(&self) -> CacheCounters;
     /// The translation layer below: what its chip did so far, and its wear.
     fn chip(&self) -> &dyn Ftl;

@@ -1,6 +1,6 @@
 //! Read-frequent data blocks (RFDB, thesis §3.2–3.4): database pages of any address, allocated one after the
-//! other in virtual blocks, which a FAST-like hybrid map keeps on the chip. A new version of a page goes to
-//! its old place, and that means the log.
+//! other in virtual blocks, which a FAST-like hybrid map keeps on the chip. A new version of a page is
+//! written to its old place, and that means the log.
 //!
 //! The thesis: "each combination of physical block address and offset is independently mapped with
 //! combination of local block address and offset. Accordingly, mapping method of RFDB can be hybrid mapping."

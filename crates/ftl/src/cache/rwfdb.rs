@@ -16,7 +16,7 @@
 //!
 //! **Dirty data.** There is none: "the cache controller provides only a write-through policy" (§4.1.2). Every
 //! page here is equal to the disk's, or is about to be, and can be dropped without a destage. In a write-back
-//! cache the silent drop of a WFDB would lose what was written; so this policy has no write-back mode.
+//! cache the silent drop of a WFDB would lose writes; so this policy has no write-back mode.
 //!
 //! Deviations: what figure 3.2 does with pages that return ([`super::Admission`]). [`Returned::WithReads`]
 //! and [`Update::Buffer`] are our variants, to be compared. "A write buffer gets allocated only if the
@@ -36,7 +36,7 @@ use crate::id::{NONE, Ppn};
 use crate::layer::Ftl;
 use std::ops::Range;
 
-/// What a page's counts are when it returns from a read-frequent block.
+/// The counts of a page that returns from a read-frequent block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returned {
     /// Zero: only what happens in the write buffer counts (the thesis' list is of the pages there).
@@ -45,12 +45,12 @@ pub enum Returned {
     WithReads,
 }
 
-/// Where a new version of a page in a read-frequent block goes.
+/// The place of a new version of a page in a read-frequent block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
     /// To the log, at once (§3.3: "log blocks for out-of-place update").
     Log,
-    /// To the write buffer; to the log when it leaves that as read-frequent.
+    /// The write buffer; the log when it is evicted from that as read-frequent.
     Buffer,
 }
 
@@ -164,7 +164,7 @@ impl RwFdb {
         };
     }
 
-    /// What is on flash of the page is not wanted any more.
+    /// The page's copy on flash is not wanted any more.
     fn discard(&mut self, page: HostPage) {
         match self.place(page) {
             Place::Nowhere => return,
@@ -301,7 +301,7 @@ impl BlockCache for RwFdb {
                 self.read_blocks.rewrite(unit, &mut self.chip);
                 return;
             }
-            // Found in the write buffer first until it leaves that.
+            // Found in the write buffer first until it is evicted from that.
             Place::Read(_) | Place::Nowhere => {}
             Place::Write(_) => self.discard(page),
         }

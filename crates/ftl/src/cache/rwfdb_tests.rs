@@ -53,7 +53,7 @@ fn updates_of_read_blocks_go_to_the_log() {
     cache.check();
     assert_eq!((cache.chip().counters() - before).host_writes, 2);
     assert!(cache.buffer.contains(HostPage(4)) && !cache.buffer.contains(HostPage(2)));
-    // In the variant it goes to the write buffer, and what is on flash is not served any more.
+    // In the variant it enters the write buffer, and its copy on flash is not served any more.
     let variant = RwFdbConfig { update: Update::Buffer, ..RwFdbConfig::new(sizes(1)) };
     let mut cache = RwFdb::new(variant).expect("a cache");
     read_all(&mut cache, 0..5);
@@ -76,12 +76,12 @@ fn a_write_block_is_dropped_silently_and_a_read_block_returns() {
     read(&mut cache, 100);
     assert!(!cache.contains(HostPage(9)) && cache.contains(HostPage(4)));
     assert_eq!(cache.chip().counters().dropped, 6, "three pages of two flash pages");
-    // Now everything is read-frequent: the write-frequent blocks go until a tenth of the chip is left.
+    // Now everything is read-frequent: the write-frequent blocks are dropped down to a tenth of the chip.
     cache.config.thresholds = Thresholds { read: 0, write: 0 };
     read_all(&mut cache, 200..256);
     assert_eq!(cache.blocks(), (14, 2));
     assert_eq!(cache.counters().returned, 0);
-    // The next block comes from the read-frequent ones. Its pages return to the write buffer and leave it
+    // The next block is a read-frequent one. Its pages return to the write buffer and are evicted from it
     // unread, as write-frequent, and take the places of the last write-frequent pages.
     read_all(&mut cache, 300..310);
     let counters = cache.counters();
@@ -107,8 +107,8 @@ fn a_returned_page_that_was_read_on_flash_survives_in_the_variant() {
     assert_eq!(survivors(Returned::WithReads), 0, "hot pages never leave");
 }
 
-/// Random reads and writes under every variant: invariants hold after each step, and what was just used is
-/// there unless figure 3.2 refused it.
+/// Random reads and writes under every variant: invariants hold after each step, and the page just used is
+/// present unless figure 3.2 refused it.
 #[test]
 fn random_use_keeps_every_invariant() {
     for seed in 0..24u64 {

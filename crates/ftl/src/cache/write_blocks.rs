@@ -1,5 +1,5 @@
 //! Write-frequent data blocks (WFDB, thesis §3.2–3.3): database pages appended block by block, mapped page by
-//! page, without a log. The block with the most stale pages is dropped with what is in it.
+//! page, without a log. The block with the most stale pages is dropped with its pages.
 //!
 //! Invariant: a full block is filed by the valid pages that the chip has in it.
 

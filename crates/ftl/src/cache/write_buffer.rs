@@ -1,7 +1,7 @@
 //! The write buffer: database pages in DRAM on their way to the chip, with counts of their reads and writes
 //! (thesis §3.1).
 //!
-//! Invariant: a page is in at most once; the page at the cold end leaves first. With
+//! Invariant: a page is in at most once; the page at the cold end is evicted first. With
 //! [`Order::LeastRecentlyWritten`] only writes make a page warm, so that pages that are written again and
 //! again stay.
 
@@ -17,7 +17,7 @@ pub(crate) enum Order {
     LeastRecentlyUsed,
 }
 
-/// A page that leaves, and what happened to it meanwhile.
+/// An evicted page, and its use meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffered {
     pub page: HostPage,
@@ -113,7 +113,7 @@ impl WriteBuffer {
         self.len += 1;
     }
 
-    /// The page at the cold end leaves.
+    /// Evicts the page at the cold end.
     pub fn pop(&mut self) -> Option<Buffered> {
         let index = self.coldest;
         if index == NONE {

@@ -33,12 +33,12 @@ impl DirtyPages {
         self.bits[page.0 as usize / 64] >> (page.0 % 64) & 1 == 1
     }
 
-    /// The page's newest version lies in `block` now.
+    /// The page's newest version is in `block` now.
     pub fn placed(&mut self, page: Lpn, block: BlockId) {
         self.in_block[block.0 as usize] += u32::from(self.contains(page));
     }
 
-    /// The page's newest version lies in `block` no more.
+    /// The page's newest version is no longer in `block`.
     pub fn removed(&mut self, page: Lpn, block: BlockId) {
         self.in_block[block.0 as usize] -= u32::from(self.contains(page));
     }
@@ -76,7 +76,7 @@ impl Hybrid {
         self.dirty.contains(page)
     }
 
-    /// Whether one more dirty page leaves room for all of them.
+    /// Whether there is room for all dirty pages and one more.
     pub(crate) fn may_become_dirty(&self, page: Lpn) -> bool {
         let (logical, _) = self.split(page);
         self.dirty.in_logical[logical as usize] > 0 || self.dirty.logical_blocks < self.config.data_blocks

@@ -1,5 +1,5 @@
-//! Blocks of the chip lent to the owner of a hybrid map, who fills them from the first page on and keeps his
-//! own map.
+//! Blocks of the chip lent to the owner of a hybrid map, which fills them from the first page on and keeps
+//! its own map.
 //!
 //! Invariant: lent blocks count against the data blocks.
 
@@ -31,7 +31,7 @@ impl Hybrid {
         self.nand.invalidate(place);
     }
 
-    /// Takes a lent block back, dropping what is valid in it.
+    /// Takes a lent block back, dropping its valid pages.
     pub(crate) fn take_back(&mut self, block: BlockId) {
         self.counters.silent_evictions += 1;
         self.counters.dropped += u64::from(self.nand.valid(block));

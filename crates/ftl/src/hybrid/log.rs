@@ -48,7 +48,7 @@ impl RandomLog {
         self.blocks_max += 1;
     }
 
-    /// The oldest block, which is full, leaves the log.
+    /// Removes the oldest block, which is full, from the log.
     pub fn pop_oldest(&mut self) -> Option<BlockId> {
         self.full.pop_front()
     }

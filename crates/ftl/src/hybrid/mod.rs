@@ -15,11 +15,11 @@
 //!     for each logical block l with a valid page in it → gather l into a new data block    (full merge)
 //! ```
 //!
-//! Where the paper leaves room or we differ: a write that does not follow the last page of its own sequential
-//! log block goes to the random log once that is closed (the paper's algorithm 2 merges it in; its text does
-//! not say where the page itself lands). A page that the random log holds is not copied by a partial merge,
-//! but stays there. Data blocks may be programmed in any order of offsets, as the paper's small-block chips
-//! could.
+//! Choices, and differences from the paper: a write that does not follow the last page of its own sequential
+//! log block is appended to the random log once that is closed (the paper's algorithm 2 merges it in; its
+//! text does not say where the page itself is written). A page that the random log holds is not copied by a
+//! partial merge, but stays there. Data blocks may be programmed in any order of offsets, as the paper's
+//! small-block chips could.
 //!
 //! With [`HybridConfig::silent`] the logical space may be larger than the data blocks: when they run out, the
 //! clean one with the fewest valid pages is dropped (`evict.rs`).
@@ -79,7 +79,7 @@ impl HybridConfig {
         Self { logical_pages, block_pages, data_blocks, log_blocks, spare_blocks, silent: false }
     }
 
-    /// The same chip under a logical space of another size, as a cache that drops what it has no room for.
+    /// The same chip under a logical space of another size, as a cache that drops pages without room.
     pub fn silent(self, logical_pages: u32) -> Self {
         Self { logical_pages, silent: true, ..self }
     }
@@ -170,7 +170,7 @@ impl Hybrid {
         };
         self.counters.host_writes += u64::from(taken);
         if !self.dropped.is_empty() {
-            // What was dropped on the way may just have been written.
+            // A page that was dropped meanwhile may just have been written.
             let mut dropped = std::mem::take(&mut self.dropped);
             dropped.retain(|&page| !self.is_mapped(page));
             self.dropped = dropped;

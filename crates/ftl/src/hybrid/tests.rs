@@ -14,7 +14,7 @@ fn small() -> Hybrid {
     })
 }
 
-/// Writes pages and says what it took: copies, erases, merges (switch, partial, full).
+/// Writes pages and returns the cost: copies, erases, merges (switch, partial, full).
 fn write(map: &mut Hybrid, pages: &[u32]) -> (u64, u64, [u64; 3]) {
     let before = map.counters();
     for &page in pages {
@@ -47,7 +47,7 @@ fn a_block_rewritten_by_half_is_merged_partially() {
     let mut map = filled();
     assert_eq!(write(&mut map, &[8, 9]), (0, 0, [0, 0, 0]));
     let log = map.sequential.expect("a sequential log block").open.block;
-    // Pages 10 and 11 are copied behind 8 and 9.
+    // Pages 10 and 11 are copied after 8 and 9.
     assert_eq!(write(&mut map, &[0]), (2, 1, [0, 1, 0]));
     assert_eq!(map.data[2], log.0);
 }
@@ -55,7 +55,8 @@ fn a_block_rewritten_by_half_is_merged_partially() {
 #[test]
 fn a_gap_closes_the_sequential_log_block() {
     let mut map = filled();
-    // 7 does not follow 4: the log block is completed with 5, 6 and 7, then the new 7 goes to the random log.
+    // 7 does not follow 4: the log block is completed with 5, 6 and 7, then the new 7 is appended to the
+    // random log.
     assert_eq!(write(&mut map, &[4, 7]), (3, 1, [0, 1, 0]));
     assert!(map.sequential.is_none());
     assert_eq!(map.random.blocks(), 1);

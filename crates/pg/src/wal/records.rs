@@ -121,7 +121,7 @@ impl Pages<'_> {
                     continue 'record;
                 }
                 if header.flags & GOES_ON == 0 || u64::from(header.rest) != left {
-                    return Err(damaged(at, "a record does not go on where it should"));
+                    return Err(damaged(at, "a record is not continued where it should be"));
                 }
                 at += header_bytes(at, segment_bytes);
             }

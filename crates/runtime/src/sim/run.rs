@@ -86,8 +86,8 @@ impl Simulation {
         enter(Some(world.clone()));
         let end = End { world: &world };
         #[allow(unsafe_code)]
-        // SAFETY: `end` tears the world down before `result` and the borrows of `main` go out of scope, also
-        // if the scheduler panics; after that no task runs again.
+        // SAFETY: `end` tears the world down before `result` and the borrows of `main` end, also if the
+        // scheduler panics; after that no task runs again.
         let main = unsafe { world.spawn_unchecked("main", || result = Some(main())) };
         let deadlocked = world.run_until_end(main);
         let panic = world.tear_down();

@@ -237,7 +237,7 @@ impl RwLatch {
                         break;
                     }
                     self.state.fetch_or(HANDOFF, Relaxed);
-                    // The holder may have left before he could see the flag.
+                    // The holder may have released it before it could see the flag.
                     if self.state.load(Relaxed) & !(QUEUED | HANDOFF) == 0 {
                         self.grant_front(&mut queue);
                         break;
@@ -253,7 +253,7 @@ impl RwLatch {
         std::mem::forget(waiting);
     }
 
-    /// Takes the latch regardless of who waits; the caller is the front of the queue and holds the queue's
+    /// Takes the latch regardless of waiters; the caller is the front of the queue and holds the queue's
     /// lock.
     fn try_take_as_front(&self, mode: Mode) -> bool {
         let mut state = self.state.load(Relaxed);
@@ -294,8 +294,7 @@ impl RwLatch {
         }
     }
 
-    /// Gives the latch to the front waiter, and with a reader to all readers behind him, as far as it is
-    /// free.
+    /// Gives the latch to the front waiter, and with a reader to all readers after it, as far as it is free.
     fn grant_front(&self, queue: &mut Queue) {
         let Some(front) = queue.waiters.front() else {
             self.state.fetch_and(!(QUEUED | HANDOFF), Relaxed);

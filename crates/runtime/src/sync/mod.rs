@@ -11,12 +11,12 @@
 //!
 //! Rules that all of them keep:
 //! 1. Free of contention, taking and releasing is one compare-and-swap each, without allocation.
-//! 2. Waiters queue first in, first out. A released lock may be taken by the first task that comes, but a
+//! 2. Waiters queue first in, first out. A released lock may be taken by the first task that tries, but a
 //!    waiter that was woken in vain once gets the next release handed over: no waiter starves. Readers queue
-//!    behind a waiting writer.
+//!    after a waiting writer.
 //! 3. Releasing never parks and never unwinds, so guards may be dropped anywhere.
 //! 4. The queue's own tiny lock is never held across a park.
-//! 5. Before a lock is taken that one may have to wait for, a simulation may preempt the caller
+//! 5. Before a lock is taken that a task may have to wait for, a simulation may preempt the caller
 //!    ([`crate::may_preempt`]).
 //! 6. A waiter that is unwound (a simulation that is halted) leaves the queue, and passes on what it had been
 //!    granted.

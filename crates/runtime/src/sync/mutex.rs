@@ -1,4 +1,4 @@
-//! Data behind the latch: the guards come from `lock_api`.
+//! Data that the latch guards: the guards come from `lock_api`.
 
 use super::RwLatch;
 use super::rank::Rank;

@@ -1,5 +1,5 @@
-//! What the locks are built of: an atomic word and a tiny lock for the queue. With the feature `shuttle` both
-//! are that library's, which tries the orders in which tasks can come to them (`tests/models.rs`).
+//! The parts of the locks: an atomic word and a tiny lock for the queue. With the feature `shuttle` both are
+//! that library's, which tries the orders in which tasks can reach them (`tests/models.rs`).
 
 #[cfg(not(feature = "shuttle"))]
 pub(super) use parking_lot::Mutex as QueueLock;

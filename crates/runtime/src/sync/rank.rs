@@ -1,6 +1,6 @@
 //! The order of all locks of the program, in one table: docs/LOCKING.md shows it, and debug builds assert it.
 //!
-//! The order is one property of the whole program. So its table lies here, where every crate that has a lock
+//! The order is one property of the whole program. So its table is here, where every crate that has a lock
 //! sees it, though the runtime takes none of these locks itself.
 
 use std::fmt;

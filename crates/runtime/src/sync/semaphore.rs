@@ -1,7 +1,7 @@
 //! A count of permits.
 //!
 //! Invariant: permits are granted first in, first out; a large request at the front is not overtaken by small
-//! ones. A waiter that has left the queue without leaving by itself has been given its permits.
+//! ones. A waiter that another task has removed from the queue has its permits.
 
 use super::held::{Tag, TagHold};
 use super::prim::QueueLock;
@@ -106,7 +106,7 @@ impl Semaphore {
     }
 }
 
-/// Permits that go back when dropped.
+/// Permits that are returned when dropped.
 #[derive(Debug)]
 pub struct SemaphorePermit<'a> {
     semaphore: &'a Semaphore,

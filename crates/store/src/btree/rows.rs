@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 /// The author of a row change, which determines what is logged.
 pub(crate) enum Author<'a> {
-    /// A transaction going forward. The record contains the undo information, and so does the transaction's
-    /// undo log.
+    /// A transaction before its rollback. The record contains the undo information, and so does the
+    /// transaction's undo log.
     Forward(&'a Arc<TxnState>, &'a mut UndoLog),
     /// A transaction in rollback. The record names the next record to be undone.
     Rollback(&'a Arc<TxnState>, Lsn),

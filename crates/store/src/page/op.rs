@@ -91,7 +91,7 @@ impl<'a> PageOp<'a> {
         }
     }
 
-    /// Whether [`PageOp::apply`] can change `page` without damage to it: log records come from a device.
+    /// Whether [`PageOp::apply`] can change `page` without damage to it: log records are read from a device.
     pub(crate) fn fits(&self, page: &[u8]) -> bool {
         let node = Node(page);
         let cell = |slot: u16| is_node(page) && (slot as usize) < node.count();

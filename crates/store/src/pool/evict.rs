@@ -171,9 +171,9 @@ impl Upstream for Pool {
     fn durable(&self, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
         // During redo there is no log for appends.
         let Some(wal) = self.wal.get().filter(|_| self.notes) else { return };
-        // The layer may tell now of what was evicted during redo. When redo begins again, a page is rebuilt
-        // from its image, and an older version goes over a newer one: a note of that one would be false. So
-        // only versions of this session are noted.
+        // The layer may now report evictions of redo. When redo begins again, a page is rebuilt from its
+        // image, and an older version replaces a newer one: a note of the newer one would be false. So only
+        // versions of this session are noted.
         let first = match self.log_end.load(SeqCst) {
             NO_LOG => 0,
             end => end,

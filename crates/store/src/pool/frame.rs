@@ -1,4 +1,4 @@
-//! One frame: a page's bytes behind a latch, a pin count, and a state word.
+//! One frame: a page's bytes with a latch, a pin count, and a state word.
 //!
 //! Invariant: the state word contains the page's LSN with `dirty` (newer than disk) and `fdirty` (newer than
 //! the version in the layer below; FaCE §3.3). Both flags are set before their change is logged. `fdirty` is

@@ -220,8 +220,8 @@ fn a_page_without_content_is_never_evicted() {
     });
 }
 
-/// Redo may begin again, with an older version of a page that it has evicted: that goes to disk over the
-/// newer one. What the layer tells of these versions when redo has ended is not noted.
+/// Redo may begin again, with an older version of a page that it has evicted: which is written to disk over
+/// the newer one. The layer's reports of these versions after redo are not noted.
 #[test]
 fn no_version_is_noted_that_redo_has_made() {
     simulate(Replacement::Lru, |pool, _| {

@@ -122,7 +122,7 @@ impl LogScan<'_> {
     /// The first claim after `place` that a byte beyond `place` was durable, and the record with the claim.
     fn claim_beyond(&mut self, place: u64, epoch: u32) -> Result<Option<(Lsn, Lsn)>, StoreError> {
         let first = (place + 1).next_multiple_of(self.sector);
-        // A search over the whole area would come back to the place itself.
+        // A search over the whole area would reach the place itself.
         let last = self.last_looked_at(place);
         for lsn in (first..=last).step_by(self.sector as usize) {
             let window = (last + self.sector - lsn).max(RECORD_HEADER_BYTES as u64);

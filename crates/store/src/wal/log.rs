@@ -127,7 +127,7 @@ pub(crate) struct Resume {
     /// of it could not be repaired. It must not be the end: restarts that are cut off repeatedly would log an
     /// image of the same page each time.
     pub redo_point: Lsn,
-    /// How far the previous open has come.
+    /// The progress of the previous open.
     pub session: Found,
 }
 
@@ -196,7 +196,7 @@ impl Wal {
     ) -> Result<Wal, StoreError> {
         let start = found.end.0.next_multiple_of(master.sector.into());
         if found.session == Found::Unfinished {
-            // Both blocks first: if either is lost later, the log is not behind the disk.
+            // Both blocks first: if either is lost later, the log is not older than the disk.
             master.write_both(&*device)?;
             bind(master.log, master.session)?;
         }
@@ -208,7 +208,7 @@ impl Wal {
         master.session = Session { number: master.session.number + 1, nonce: entresol_runtime::random() };
         master.durable = Lsn(start);
         master.begun = false;
-        // Both blocks: if either is lost later, the log is not behind the disk.
+        // Both blocks: if either is lost later, the log is not older than the disk.
         master.write_both(&*device)?;
         bind(master.log, master.session)?;
         master.begun = true;

@@ -94,7 +94,7 @@ fn is_refused(log: &FaultyDevice, oldest: Lsn, model: &[(Lsn, u64, Vec<u8>)]) ->
     }
 }
 
-/// The log after its program was killed a few times. Unsynced writes are left to the next open.
+/// The log after its program was killed a few times. The next open finds unsynced writes.
 fn after_kills(
     mut log: Arc<FaultyDevice>,
     plan: &Arc<FaultPlan>,

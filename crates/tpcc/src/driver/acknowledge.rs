@@ -47,7 +47,7 @@ pub enum Effect {
         key: HistoryKey,
         /// The district in which it was paid.
         district: DistrictKey,
-        /// The customer who paid.
+        /// The customer that paid.
         customer: CustomerKey,
         /// The amount.
         amount: Cents,

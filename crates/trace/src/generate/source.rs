@@ -1,7 +1,7 @@
 //! Traces that are made record by record: kept in memory, or written as they are made.
 //!
-//! Invariant: a source gives the same records each time, so that what is written in two passes is the trace
-//! that would be in memory.
+//! Invariant: a source gives the same records each time, so that a trace written in two passes equals the
+//! trace in memory.
 
 use crate::numbering::Numbering;
 use crate::write::{Compression, Head, write_records};
@@ -15,7 +15,7 @@ pub type Take<'a> = dyn FnMut(PageId, Op, Option<u64>) -> io::Result<()> + 'a;
 
 /// What makes a trace record by record. All records have times, or none has.
 pub trait Source {
-    /// What the trace is called.
+    /// The trace's name.
     fn name(&self) -> String;
     /// Bytes of a page.
     fn page_bytes(&self) -> u32;

@@ -39,7 +39,7 @@ impl Zipf {
 
     /// Its inverse.
     fn inverse(&self, y: f64) -> f64 {
-        // At the lower end rounding may leave the domain.
+        // At the lower end rounding may give a value outside the domain.
         let t = (y * (1.0 - self.skew)).max(-1.0);
         (ratio(t, f64::ln_1p) * y).exp()
     }

@@ -3,7 +3,7 @@
 //!
 //! A request is logged once for every step of its life; one step is taken, so that it counts once: queueing
 //! (Q), or else issue to the driver (D), or else completion (C), whichever the beginning of the file has.
-//! Discards, flushes without data, and the summary at the end are left out.
+//! Discards, flushes without data, and the summary at the end are skipped.
 
 use super::text::{Line, LineParser, Object, decimal_us, quoted, sectors};
 use crate::Op;

@@ -25,7 +25,7 @@ impl LineParser for CloudPhysics {
     }
 }
 
-/// What a SCSI operation code does: READ and WRITE (6), (10), (12), (16).
+/// The meaning of a SCSI operation code: READ and WRITE (6), (10), (12), (16).
 pub(super) fn operation(code: Option<u8>) -> Option<Op> {
     match code? {
         0x08 | 0x28 | 0xA8 | 0x88 => Some(Op::Read),

@@ -8,7 +8,7 @@ use crate::columns::{Column, Columns, Separator, Unit};
 pub(super) struct Shaped<'c> {
     columns: &'c Columns,
     page_bytes: u64,
-    /// Header lines that are still to come.
+    /// Remaining header lines.
     header_lines: u64,
     /// The columns that matter, by number.
     at: [Option<usize>; Column::ALL.len()],
@@ -51,7 +51,7 @@ impl<'c> Shaped<'c> {
         }
     }
 
-    /// What the line does; `None`: it is to be left out.
+    /// The operation of the line; `None`: it is skipped.
     fn op(&self, line: &str) -> Result<Option<Op>, String> {
         let Some(word) = self.field(line, Column::Op)? else { return Ok(Some(Op::Read)) };
         let words = &self.columns.words;

@@ -56,7 +56,7 @@ struct Drawn {
 
 /// How far requests have been read.
 struct UnderWay {
-    /// Requests still to come.
+    /// Remaining requests.
     left: u64,
     /// Different pages so far.
     seen: u64,

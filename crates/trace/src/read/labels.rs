@@ -5,8 +5,8 @@
 //! 16424 = "stock"
 //! ```
 //!
-//! The keys are what the trace itself calls its objects (PostgreSQL: relfilenodes). Invariant: an object
-//! without an entry keeps its own name.
+//! The keys are the trace's own names of its objects (PostgreSQL: relfilenodes). Invariant: an object without
+//! an entry keeps its own name.
 
 use crate::TraceError;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ struct File {
 }
 
 impl Labels {
-    /// From `option`; else from `TRACE.relations.toml` or `relations.toml` beside the trace; else none.
+    /// From `option`; else from `TRACE.relations.toml` or `relations.toml` next to the trace; else none.
     pub fn beside(trace: &Path, option: Option<&Path>) -> Result<Self, TraceError> {
         if option.is_some() {
             return Self::from_option(option);
@@ -32,7 +32,7 @@ impl Labels {
         Self::from_option(found.as_deref())
     }
 
-    /// Where they are looked for beside a trace.
+    /// The files next to a trace that may have them.
     pub fn usual(trace: &Path) -> [PathBuf; 2] {
         [with_suffix(trace, ".relations.toml"), trace.with_file_name("relations.toml")]
     }

@@ -32,7 +32,7 @@ const BLOCK_PAGE_BYTES: u32 = 4096;
 /// Reads the trace in a file, compressed (zstd, gzip) or not.
 ///
 /// # Errors
-/// What is wrong with the file, where, and what to do.
+/// The fault of the file, its place, and what to do.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, TraceError> {
     let labels = Labels::beside(path, options.relations.as_deref())?;
     whole(read_input(Input::open(path)?, Some(path), &labels, options)?)
@@ -52,7 +52,7 @@ pub fn files_of(path: &Path, options: &ReadOptions) -> Vec<PathBuf> {
 /// pages in memory, 8 bytes each.)
 ///
 /// # Errors
-/// What is wrong with the file, where, and what to do.
+/// The fault of the file, its place, and what to do.
 pub fn read_samples(path: &Path, options: &ReadOptions) -> Result<Vec<SampledTrace>, TraceError> {
     let labels = Labels::beside(path, options.relations.as_deref())?;
     samples(read_input(Input::open(path)?, Some(path), &labels, options)?)
@@ -61,7 +61,7 @@ pub fn read_samples(path: &Path, options: &ReadOptions) -> Result<Vec<SampledTra
 /// The same from any source of bytes, as [`read_from`].
 ///
 /// # Errors
-/// What is wrong with the bytes, and where.
+/// The fault of the bytes, and its place.
 pub fn read_samples_from(
     name: &str,
     bytes: impl Read,
@@ -87,11 +87,11 @@ fn samples(built: Built) -> Result<Vec<SampledTrace>, TraceError> {
     }
 }
 
-/// Reads a trace from any source of bytes; `name` is what messages call it. There is nothing beside it: a
+/// Reads a trace from any source of bytes; `name` is its name in messages. It has no accompanying files: a
 /// PostgreSQL capture gets no relations.
 ///
 /// # Errors
-/// What is wrong with the bytes, and where.
+/// The fault of the bytes, and its place.
 pub fn read_from(name: &str, bytes: impl Read, options: &ReadOptions) -> Result<Trace, TraceError> {
     let labels = Labels::from_option(options.relations.as_deref())?;
     whole(read_input(Input::new(Path::new(name), bytes)?, None, &labels, options)?)

@@ -19,7 +19,7 @@ struct Record {
     next: i64,
 }
 
-/// libCacheSim's operations that leave an object as it is: none, get, gets, read, and "invalid", for unknown.
+/// libCacheSim's operations that do not change an object: none, get, gets, read, and "invalid", for unknown.
 const READS: [u8; 5] = [0, 1, 2, 12, 255];
 /// Records whose entries are touched in memory ahead of them, while those before are carried out.
 const BATCH: usize = 16;

@@ -1,7 +1,7 @@
 //! PostgreSQL captures: 9-byte little-endian records `{u32 microseconds, u8 op, u32 page}`: 0 = buffer fix
 //! (R), 1 = mark dirty (D), 2 = read below the buffer (M), 3 = write below the buffer (F).
 //!
-//! `FILE.pages` (compressed or not) beside it says what each page number is: 9-byte records `{u32
+//! `FILE.pages` (compressed or not) next to it gives the meaning of each page number: 9-byte records `{u32
 //! relfilenode, u8 fork, u32 block}`. With it, pages are known by relation and block, so that neighbours are
 //! neighbours. Times wrap after 71 minutes and are unwrapped.
 
@@ -87,7 +87,7 @@ pub(super) fn tables_of(trace: &Path) -> Vec<PathBuf> {
     [".pages", ".pages.zst", ".pages.gz"].iter().map(|end| with_suffix(trace, end)).collect()
 }
 
-/// What the capture's page numbers are, if a table beside it says.
+/// The meaning of the capture's page numbers, if a table next to it has it.
 fn side_table(trace: &Path, builder: &mut TraceBuilder) -> Result<Option<Vec<PageId>>, TraceError> {
     let Some(path) = tables_of(trace).into_iter().find(|path| path.is_file()) else {
         return Ok(None);

@@ -41,8 +41,7 @@ fn text_format(head: &[u8], whole: bool) -> Option<Format> {
     let end = if whole { text.len() } else { text.rfind('\n').unwrap_or(text.len()) };
     let text = &text[..end];
     let candidates = Format::ALL.into_iter().filter_map(|format| Some((line_share(format, text)?, format)));
-    // Numbers and nothing else that are no page numbers: what is wrong with them is said by the format they
-    // are nearest to.
+    // Numbers and nothing else that are no page numbers: the nearest format reports their fault.
     best(candidates, TEXT_SHARE_MIN).or_else(|| plain::only_numbers(text).then_some(Format::Plain))
 }
 

@@ -1,5 +1,4 @@
-//! What the text formats have in common: a file is read line by line, and a format is what it makes of one
-//! line.
+//! The common part of the text formats: a file is read line by line, and a format parses one line.
 //!
 //! Invariant: recognising a format is parsing some lines with the parser that will read them all.
 
@@ -35,7 +34,7 @@ pub(super) enum Object<'a> {
 
 /// A text format's parser.
 pub(super) trait LineParser {
-    /// What the line says; `Err` says what was expected and what was found.
+    /// The content of the line; `Err` says what was expected and what was found.
     fn line<'a>(&mut self, line: &'a str) -> Result<Line<'a>, String>;
 }
 

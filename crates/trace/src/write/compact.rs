@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 1000;
 
-/// What is known of a trace before its records.
+/// The properties of a trace that precede its records.
 #[derive(Clone, Copy)]
 pub(crate) struct Head<'t> {
     pub name: &'t str,
@@ -39,19 +39,19 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     writer.finish()
 }
 
-/// Writes a trace whose records come one after the other.
+/// Writes a trace record by record.
 pub(crate) struct RecordWriter<'o, W> {
     block: Block<'o, W>,
     has_times: bool,
     /// Of the block's requests, encoded.
     times: Vec<u8>,
     last_us: u64,
-    /// Records that were promised and are still to come.
+    /// Promised records that are still missing.
     left: u64,
 }
 
 impl<'o, W: Write> RecordWriter<'o, W> {
-    /// Writes what comes before the records.
+    /// Writes the head.
     pub fn begin(head: &Head<'_>, out: &'o mut W) -> io::Result<Self> {
         let mut header = Header {
             magic: MAGIC,
@@ -101,7 +101,7 @@ impl<'o, W: Write> RecordWriter<'o, W> {
         self.block.finish(Kind::Requests)
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     pub fn finish(mut self) -> io::Result<()> {
         debug_assert_eq!(self.left, 0, "as many records as were promised");
         self.end_block()

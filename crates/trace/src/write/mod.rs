@@ -1,7 +1,7 @@
 //! Writing traces.
 //!
-//! Invariant: what is written is read back as the same trace, as far as the format can hold it; [`Losses`]
-//! says what it cannot.
+//! Invariant: a written trace is read back as the same trace, as far as the format can hold it; [`Losses`]
+//! has the rest.
 
 mod compact;
 mod oracle;
@@ -24,20 +24,20 @@ const ZSTD_LEVEL: i32 = 3;
 pub const WRITABLE: [Format; 4] =
     [Format::Entresol, Format::OracleGeneral, Format::OracleGeneralOpNs, Format::Plain];
 
-/// What a format could not hold. Its display is empty, or sentences that say so.
+/// The losses of a format. Its display is empty, or sentences that say so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Losses {
     /// Writes that became plain references.
     pub writes: usize,
-    /// News of changed pages that were left out.
+    /// Changes without a reference that were dropped.
     pub dirty: usize,
-    /// Whether times were left out.
+    /// Whether times were dropped.
     pub times: bool,
     /// Whether times were cut to whole seconds.
     pub fractions: bool,
     /// Whether pages got new numbers, because theirs need more than 32 bits.
     pub numbers: bool,
-    /// Whether the names of relations were left out.
+    /// Whether the names of relations were dropped.
     pub relations: bool,
 }
 
@@ -79,7 +79,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What the file's name asks for: `.zst` or `.gz` at its end.
+    /// The packing by the file's name: `.zst` or `.gz` at its end.
     pub fn of(path: &Path) -> Self {
         match path.extension().and_then(OsStr::to_str) {
             Some("zst") => Compression::Zstd,
@@ -160,7 +160,7 @@ fn encode(trace: &Trace, format: Format, mut out: &mut dyn Write) -> io::Result<
     }
 }
 
-/// What a format without operations, or without relations, loses of a trace.
+/// The losses of a trace in a format without operations, or without relations.
 fn losses(trace: &Trace, has_ops: bool) -> Losses {
     let count = |op| trace.requests.iter().filter(|request| request.op() == op).count();
     Losses {

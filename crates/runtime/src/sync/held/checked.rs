@@ -218,8 +218,7 @@ pub(crate) fn assert_may_park() {
     });
 }
 
-/// Asserts that the caller holds no lock of a rank other than [`Rank::Test`]; `what` says what it is about to
-/// do.
+/// Asserts that the caller holds no lock of a rank other than [`Rank::Test`]; `what` names its next step.
 #[track_caller]
 pub fn assert_nothing_held(what: &str) {
     if is_dying() {

@@ -1,6 +1,6 @@
 //! A B-tree as the pages that a descent touches: root, inner page where there is one, leaf.
 //!
-//! Entries lie in key order. An index may be in partitions (one a district) to whose ends entries are
+//! Entries are in key order. An index may be in partitions (one a district) to whose ends entries are
 //! appended: each then fills leaves of its own, at the end of the file.
 
 use super::relation::Relation;

@@ -3,8 +3,8 @@
 //!
 //! The statements are go-tpc's; how many pages each touches, and how full pages are, was read off a capture
 //! of a real PostgreSQL 15 with eight warehouses. A test compares shares of relations and the miss-ratio
-//! curve with that capture. Left out: the system catalog, autovacuum, free-space and visibility maps (2 % of
-//! the references), page splits.
+//! curve with that capture. Not modelled: the system catalog, autovacuum, free-space and visibility maps (2 %
+//! of the references), page splits.
 //!
 //! Invariant: the same parameters and seed give the same trace.
 
@@ -39,7 +39,7 @@ pub struct TpccModel {
     pub warehouses: u32,
     /// Clients side by side.
     pub clients: u32,
-    /// Number of references (changes come on top).
+    /// Number of references (changes are in addition).
     pub references: u64,
     /// A steady rate; `None`: no times.
     pub references_per_s: Option<f64>,

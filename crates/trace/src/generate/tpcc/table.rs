@@ -1,8 +1,8 @@
-//! A heap as PostgreSQL keeps it: rows lie where they were inserted; an update puts the new version on the
+//! A heap as PostgreSQL keeps it: rows stay where they were inserted; an update puts the new version on the
 //! same page if it has room (a HOT update: no index changes), else at the end of the file.
 //!
-//! Loaded pages are full. The first update on one moves its row away, and the room that the old version
-//! leaves serves all updates that follow.
+//! Loaded pages are full. The first update on one moves its row away, and the room of the old version serves
+//! all later updates.
 
 use super::relation::Relation;
 use super::transactions::Steps;

@@ -243,7 +243,7 @@ impl Database {
         }
         let name = self.constants.name(rng);
         self.idx_customer.descend(steps, district, name * (CUSTOMERS / NAMES));
-        // Loaded customers after the first thousand have random names (clause 4.3.3.1): they lie anywhere.
+        // Loaded customers after the first thousand have random names (clause 4.3.3.1): they are anywhere.
         let namesakes = &mut Rng::new(self.order_seed ^ (u64::from(district) << 40 | u64::from(name)));
         let sharing =
             [name, between(namesakes, NAMES, CUSTOMERS - 1), between(namesakes, NAMES, CUSTOMERS - 1)];
