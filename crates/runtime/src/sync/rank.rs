@@ -64,9 +64,9 @@ ranks! {
     RequestQueue: Parks, One, "request queue", "Requests of the block door that wait for a worker.";
     InFlight: Parks, One, "requests in flight", "How many requests, and bytes of them, may be under way.";
     Reply: Parks, One, "reply", "Replies of a connection that wait to be sent.";
-    BlockRanges: Blocks, One, "block ranges", "Which pages of a volume are being written, and who waits for them.";
+    BlockRanges: Blocks, One, "block ranges", "Which pages of a volume are being written, and the tasks that wait for them.";
     Journal: Parks, One, "journal", "The end of a volume's journal, while a record is written or released.";
-    Steering: Blocks, One, "steering", "What goes around the cache of a volume.";
+    Steering: Blocks, One, "steering", "The bypass of the cache of a volume.";
     Modification: Parks, One, "structure modification", "One split, unlink or new table at a time.";
     Checkpoint: Parks, One, "checkpoint", "One database checkpoint at a time.";
     LogRoom: Parks, One, "log room", "A reservation of bytes that an operation may append.";
