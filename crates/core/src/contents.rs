@@ -1,11 +1,12 @@
 //! What both placements work on: staging, the pages, the policy, and the record of the policy's decisions.
 
-use crate::job::Admission;
+use crate::config::Config;
+use crate::job::{Admission, SlotView};
 use crate::pages::Pages;
-use crate::policy::PolicyState;
-use crate::slot::DIRTY;
+use crate::policy::{Decision, Offer, Policy, PolicyState, ask};
+use crate::slot::{DIRTY, VALID};
 use crate::staging::Staging;
-use crate::{Lsn, PageId};
+use crate::{Lsn, PageId, SlotId};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Hash of all decisions, in order.
@@ -22,6 +23,8 @@ impl Decisions {
 
 /// The cache without its placement.
 pub(crate) struct Contents<'r> {
+    /// What the partition was made from.
+    pub config: Config,
     pub staging: Staging<'r>,
     pub pages: Pages<'r>,
     pub policy: PolicyState<'r>,
@@ -36,6 +39,44 @@ impl Contents<'_> {
         let directory = &mut self.pages.directory;
         directory.stage(directory.staged_entry(frame.0), page, dirty);
         Admission::Stage { frame, position }
+    }
+
+    /// What the policy makes of a page that DRAM evicts.
+    #[inline(always)]
+    pub(crate) fn decide(&mut self, offer: &Offer) -> Decision {
+        let Contents { pages, policy, .. } = self;
+        ask!(policy, P, memory => P::admit(pages, memory, offer))
+    }
+
+    /// Stages `page` and records that as `decision`. The caller makes sure that there is room.
+    #[inline(always)]
+    pub(crate) fn take_in(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {
+        self.decisions.note(decision);
+        let admission = self.enter(page, lsn, dirty);
+        if let Admission::Stage { frame, .. } = admission {
+            let Contents { pages, policy, .. } = self;
+            let entry = pages.directory.staged_entry(frame.0);
+            ask!(policy, P, memory => P::on_stage(pages, memory, entry));
+        }
+        admission
+    }
+
+    /// A page that DRAM evicts does not enter.
+    pub(crate) fn kept_out(&mut self, offer: &Offer) {
+        let Contents { pages, policy, .. } = self;
+        ask!(policy, P, memory => P::on_bypass(pages, memory, offer));
+    }
+
+    /// The content of `slot`, if it has this flag.
+    pub(crate) fn view(&self, slot: SlotId, in_use: u32) -> Option<SlotView> {
+        let directory = &self.pages.directory;
+        let entry = directory.entry(slot.0);
+        entry.has(in_use).then(|| SlotView {
+            page: entry.page(),
+            valid: entry.has(VALID),
+            dirty: entry.has(DIRTY),
+            proof: directory.proof(slot.0),
+        })
     }
 
     /// The staging frames with dirty pages, in order of entry.

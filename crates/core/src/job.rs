@@ -138,7 +138,7 @@ pub enum Fate {
     Drop,
     /// Write it to disk, then forget it.
     Destage,
-    /// Return it to the rear: call [`crate::Partition::restage`].
+    /// Return it to the rear: call [`crate::Log::restage`].
     SecondChance,
 }
 
@@ -194,6 +194,18 @@ pub struct CleanPage {
     pub slot: SlotId,
     /// The version that the page's stamp must match when it is read.
     pub generation: Generation,
+}
+
+/// The answer to [`crate::Partition::clean`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleaning {
+    /// The page has no dirty copy in a slot. A version of it may be staged.
+    Clean,
+    /// A copy is on its way to disk, or too many others are: ask again when a job is complete.
+    Busy,
+    /// This copy is to be written to disk. Report it with [`crate::Partition::cleaned`], or give it up with
+    /// [`crate::Partition::clean_failed`].
+    Copy(CleanPage),
 }
 
 /// Identifies a job in its report.
@@ -298,7 +310,7 @@ pub enum Job {
     /// report a write that completes a group only when the whole group is durable: from then on its pages are
     /// served from flash. With `one_io`, slots and frames are adjacent: one sequential write.
     ///
-    /// If [`crate::Partition::flush_of`] says so, the write flushes a part of the group: write a summary of
+    /// If [`crate::Log::flush_of`] says so, the write flushes a part of the group: write a summary of
     /// the group so far, too, and report when all of that is durable. Then there may be no page, where all
     /// are written already.
     Write {
@@ -325,4 +337,17 @@ pub enum Job {
     Clean(CleanPage),
     /// Ask the buffer pool for this many of its coldest pages (GSC).
     PullVictims(u32),
+}
+
+/// One occupied slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotView {
+    /// The page in it.
+    pub page: PageId,
+    /// It is the newest durable version.
+    pub valid: bool,
+    /// It was newer than disk when it entered and has not been cleaned.
+    pub dirty: bool,
+    /// Its checksum; 0 if none are kept.
+    pub proof: u32,
 }

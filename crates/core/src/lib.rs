@@ -4,17 +4,12 @@
 //! returned. All state is in one flat region, linked by index, which may be attached at any address.
 #![forbid(unsafe_code)]
 
-mod bypass;
 mod cache;
-mod chances;
 mod check;
-mod cleaning;
 mod config;
-mod confirm;
 mod contents;
 mod costs;
 mod directory;
-mod forget;
 mod fragments;
 mod hash;
 mod hits;
@@ -28,7 +23,6 @@ mod partition;
 pub mod placement;
 mod policy;
 mod region;
-mod restore;
 mod sample;
 mod scaled;
 mod sections;
@@ -39,12 +33,11 @@ mod slot;
 mod staging;
 mod switch;
 mod system;
+mod take_over;
 mod violation;
 mod walk;
-mod weigh;
 
 pub use cache::{BlockKind, Cache};
-pub use cleaning::Cleaning;
 pub use config::{Config, ConfigError};
 pub use costs::{Costs, Load};
 pub use fragments::{
@@ -53,13 +46,14 @@ pub use fragments::{
 };
 pub use id::{Lsn, PageId, Position, SlotId};
 pub use job::{
-    Admission, BackgroundJob, CleanPage, DequeuePage, DequeuePages, FORGET_PAGES_MAX, Fate, Flush, Forget,
-    Forgotten, ForgottenPages, FrameId, Generation, Job, Lookup, Taken, Ticket, WriteJob, WritePage,
-    WritePages,
+    Admission, BackgroundJob, CleanPage, Cleaning, DequeuePage, DequeuePages, FORGET_PAGES_MAX, Fate, Flush,
+    Forget, Forgotten, ForgottenPages, FrameId, Generation, Job, Lookup, SlotView, Taken, Ticket, WriteJob,
+    WritePage, WritePages,
 };
 pub use mode::{Mode, Route};
-pub use partition::{Occupancy, Partition, SlotView, Unsaved};
+pub use partition::{Occupancy, Partition, Unsaved};
 pub use placement::ring::{CLEANINGS_MAX, HOLDS_MAX};
+pub use placement::{Log, Slots};
 pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
 pub use region::{Shape, bytes_per_slot, region_bytes, sections};
 pub use sample::Drawn;

@@ -27,7 +27,7 @@ pub enum Route {
     /// The page is not offered to the flash.
     Around {
         /// The page is newer than its copies on flash and in staging: forget them
-        /// ([`crate::Partition::bypass`]) before the page is written.
+        /// ([`crate::Slots::bypass`]) before the page is written.
         forget: bool,
         /// The page is dirty: write it to disk.
         write: bool,

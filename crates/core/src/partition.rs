@@ -4,16 +4,23 @@
 //! A driver (the engine, the lab, PostgreSQL) calls [`Partition::fetch`] and [`Partition::evict`] for the
 //! buffer pool. In the background it takes jobs with [`Partition::next_job`], does their I/O without the
 //! latch, and reports them done.
+//!
+//! There are two caches: a [`Log`] and [`Slots`]. A partition is one of them. Here is what both answer; what
+//! only one of them can do is a method of its type, which a driver gets by [`Partition::log_mut`] or
+//! [`Partition::slots_mut`]. So a request that makes no sense for a placement cannot be written. The type is a
+//! sum, and not a pair of views over one: so `&` and `&mut` give the same type, nothing is built for a call,
+//! and a driver that has one of the two asks no more which it is.
 
 use crate::config::Config;
 use crate::contents::Contents;
+use crate::costs::{Costs, Load};
 use crate::job::{
-    Admission, BackgroundJob, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup, Taken, Ticket,
-    WriteJob, WritePage, WritePages,
+    Admission, BackgroundJob, CleanPage, Cleaning, DequeuePages, FORGET_PAGES_MAX, Fate, Forget, FrameId,
+    Generation, Job, Lookup, SlotView, Ticket, WriteJob, WritePage, WritePages,
 };
-use crate::placement::{Ring, SlotTable};
-use crate::policy::{Decision, Offer, Policy, PolicyState, ask};
-use crate::slot::{DIRTY, HELD, VALID};
+use crate::placement::{Log, Slots};
+use crate::policy::{Decision, Offer, Policy, ask};
+use crate::slot::{DIRTY, VALID};
 use crate::staging::FrameState;
 use crate::{Lsn, PageId, Position, SlotId};
 
@@ -34,36 +41,88 @@ pub struct Occupancy {
     pub entered: u64,
 }
 
-/// The placement of pages on flash.
-pub(crate) enum Place<'r> {
-    Ring(Ring<'r>),
-    Slots(SlotTable<'r>),
+/// A partition attached to its region.
+// Both begin with what they share, at the same offset: so a step that needs no more does not look which of
+// them it is.
+#[repr(u8)]
+pub enum Partition<'r> {
+    /// With log placement.
+    Log(Log<'r>),
+    /// With slot placement.
+    Slots(Slots<'r>),
 }
 
-/// A partition attached to its region.
-pub struct Partition<'r> {
-    /// What it was made from.
-    pub(crate) config: Config,
-    pub(crate) contents: Contents<'r>,
-    pub(crate) place: Place<'r>,
+impl<'r> Partition<'r> {
+    /// What only log placement answers; `None` with slot placement.
+    #[inline]
+    pub fn log(&self) -> Option<&Log<'r>> {
+        if let Partition::Log(log) = self { Some(log) } else { None }
+    }
+
+    /// As [`Partition::log`], to change it.
+    #[inline]
+    pub fn log_mut(&mut self) -> Option<&mut Log<'r>> {
+        if let Partition::Log(log) = self { Some(log) } else { None }
+    }
+
+    /// What only slot placement answers; `None` with log placement.
+    #[inline]
+    pub fn slots(&self) -> Option<&Slots<'r>> {
+        if let Partition::Slots(slots) = self { Some(slots) } else { None }
+    }
+
+    /// As [`Partition::slots`], to change them.
+    #[inline]
+    pub fn slots_mut(&mut self) -> Option<&mut Slots<'r>> {
+        if let Partition::Slots(slots) = self { Some(slots) } else { None }
+    }
+
+    /// What both placements have.
+    #[inline(always)]
+    pub(crate) fn contents(&self) -> &Contents<'r> {
+        match self {
+            Partition::Log(log) => &log.contents,
+            Partition::Slots(slots) => &slots.contents,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn contents_mut(&mut self) -> &mut Contents<'r> {
+        match self {
+            Partition::Log(log) => &mut log.contents,
+            Partition::Slots(slots) => &mut slots.contents,
+        }
+    }
 }
 
 impl Partition<'_> {
     /// Hash of every decision since the partition was formatted. Equal traces give equal hashes, in whatever
     /// driver.
     pub fn decision_hash(&self) -> u64 {
-        self.contents.decisions.0
+        self.contents().decisions.0
     }
 
     /// The configuration from which the partition was made.
     pub fn config(&self) -> Config {
-        self.config
+        self.contents().config
+    }
+
+    /// What the devices cost, from now on. Policies that weigh costs begin without them: then flash is not
+    /// what limits them.
+    pub fn set_costs(&mut self, costs: &Costs) {
+        ask!(&mut self.contents_mut().policy, P, memory => P::set_costs(memory, costs));
+    }
+
+    /// How long the devices have been at work up to now. From time to time; a policy that
+    /// [weighs costs](crate::Facts::weighs_costs) may go by it.
+    pub fn observe(&mut self, load: Load) {
+        ask!(&mut self.contents_mut().policy, P, memory => P::observe(memory, load));
     }
 
     /// Looks up `page` after a miss in DRAM. Counts as a reference.
     #[inline]
     pub fn fetch(&mut self, page: PageId) -> Lookup {
-        let Contents { pages, policy, .. } = &mut self.contents;
+        let Contents { pages, policy, .. } = self.contents_mut();
         let Some(entry) = pages.directory.find(page) else { return Lookup::Absent };
         let dirty = pages.directory.entry(entry).has(DIRTY);
         ask!(policy, P, memory => P::on_hit(pages, memory, entry));
@@ -74,27 +133,28 @@ impl Partition<'_> {
     /// [learn from misses](crate::PolicyKind::learns_from_misses) take note of it. A call of its own, so that
     /// the others' misses cost nothing for it.
     pub fn missed(&mut self, page: PageId) {
-        let Contents { pages, policy, .. } = &mut self.contents;
+        let Contents { pages, policy, .. } = self.contents_mut();
         debug_assert!(pages.directory.find(page).is_none());
         ask!(policy, P, memory => P::on_miss(pages, memory, page));
     }
 
     /// As [`Partition::fetch`], without counting as a reference.
     pub fn peek(&self, page: PageId) -> Lookup {
-        let directory = &self.contents.pages.directory;
+        let directory = &self.contents().pages.directory;
         let Some(entry) = directory.find(page) else { return Lookup::Absent };
         self.describe(entry, directory.entry(entry).has(DIRTY))
     }
 
     #[inline(always)]
     fn describe(&self, entry: u32, dirty: bool) -> Lookup {
-        if let Some(frame) = self.contents.pages.directory.frame_of(entry) {
-            let position = self.contents.staging.frame(frame).position;
+        let Contents { staging, pages, .. } = self.contents();
+        if let Some(frame) = pages.directory.frame_of(entry) {
+            let position = staging.frame(frame).position;
             return Lookup::Staged { frame: FrameId(frame), position, dirty };
         }
-        let generation = match &self.place {
-            Place::Ring(ring) => Generation::Exact(Position(ring.position_of(entry))),
-            Place::Slots(_) => Generation::LowByte(self.contents.pages.lists.generation_byte(entry)),
+        let generation = match self {
+            Partition::Log(log) => Generation::Exact(Position(log.ring.position_of(entry))),
+            Partition::Slots(_) => Generation::LowByte(pages.lists.generation_byte(entry)),
         };
         Lookup::Flash { slot: SlotId(entry), generation, dirty }
     }
@@ -106,95 +166,26 @@ impl Partition<'_> {
     #[inline]
     pub fn evict(&mut self, page: PageId, lsn: Lsn, dirty: bool, fdirty: bool) -> Admission {
         let offer = Offer { page, dirty, fdirty };
-        match self.decide(&offer) {
-            Decision::There => {
-                self.contents.decisions.note(page.0 << 1);
+        match (self.contents_mut().decide(&offer), self) {
+            (Decision::There, partition) => {
+                partition.contents_mut().decisions.note(page.0 << 1);
                 Admission::AlreadyThere
             }
-            Decision::Bypass => self.keep_out(&offer, lsn),
-            Decision::Enter => self.enter(page, lsn, dirty, page.0 << 1 | 1),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn decide(&mut self, offer: &Offer) -> Decision {
-        let Contents { pages, policy, .. } = &mut self.contents;
-        ask!(policy, P, memory => P::admit(pages, memory, offer))
-    }
-
-    /// Stages `page`, if there is room, and records that as `decision`.
-    #[inline(always)]
-    pub(crate) fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {
-        let contents = &mut self.contents;
-        let room = match &self.place {
-            Place::Ring(ring) => ring.takes_one(&contents.staging),
-            Place::Slots(_) => contents.staging.frame_available(),
-        };
-        if !room {
-            return Admission::Full;
-        }
-        contents.decisions.note(decision);
-        let admission = contents.enter(page, lsn, dirty);
-        if let Admission::Stage { frame, .. } = admission {
-            let Contents { pages, policy, .. } = contents;
-            let entry = pages.directory.staged_entry(frame.0);
-            ask!(policy, P, memory => P::on_stage(pages, memory, entry));
-        }
-        admission
-    }
-
-    /// Asks the policy whether it takes a copy of `page`, which [`Partition::fetch`] did not find and which
-    /// the driver has read from disk into DRAM.
-    ///
-    /// The answer is as for [`Partition::evict`]. The page is clean, so the driver need not wait when staging
-    /// is full ([`Admission::Full`]), and has nothing to do after [`Admission::Bypass`]. Only policies that
-    /// [populate](crate::PolicyKind::populates) ever admit the page.
-    pub fn arrived(&mut self, page: PageId) -> Admission {
-        let room = match &self.place {
-            Place::Ring(_) => false,
-            Place::Slots(slots) => slots.has_room(&self.contents),
-        };
-        let Contents { pages, policy, decisions, .. } = &mut self.contents;
-        if pages.directory.find(page).is_some() {
-            return Admission::AlreadyThere;
-        }
-        if !ask!(policy, P, memory => P::arrive(pages, memory, page, room)) {
-            decisions.note(!(page.0 << 1));
-            return Admission::Bypass { stale: false };
-        }
-        self.enter(page, Lsn(0), false, !(page.0 << 1 | 1))
-    }
-
-    /// `page` was read where [`Partition::fetch`] found it, has the expected version, and is in DRAM now: an
-    /// exclusive policy forgets its copy. A copy that is being written or destaged stays. In that case, and
-    /// with other policies, nothing changes and the answer is [`Taken::Copied`].
-    ///
-    /// A dirty page that has [moved](Taken::Moved) is in DRAM alone: DRAM must treat it as newer than disk
-    /// and newer than flash.
-    pub fn taken(&mut self, page: PageId) -> Taken {
-        let Place::Slots(slots) = &mut self.place else { return Taken::Copied };
-        if !self.contents.policy.kind().exclusive() {
-            return Taken::Copied;
-        }
-        let directory = &self.contents.pages.directory;
-        let dirty = directory.find(page).is_some_and(|entry| directory.entry(entry).has(DIRTY));
-        match slots.forget(&mut self.contents, page) {
-            Some(true) => {
-                self.contents.decisions.note(!(page.0 << 2 | 1));
-                Taken::Moved { dirty }
-            }
-            _ => Taken::Copied,
+            (Decision::Bypass, Partition::Log(log)) => log.keep_out(&offer, lsn),
+            (Decision::Bypass, Partition::Slots(slots)) => slots.keep_out(&offer),
+            (Decision::Enter, Partition::Log(log)) => log.enter(page, lsn, dirty),
+            (Decision::Enter, Partition::Slots(slots)) => slots.enter(page, lsn, dirty, page.0 << 1 | 1),
         }
     }
 
     /// The page that was given `frame` by [`Admission::Stage`] has been copied into it.
     #[inline]
     pub fn staged(&mut self, frame: FrameId) {
-        let staged = self.contents.staging.frame_mut(frame.0);
+        let staged = self.contents_mut().staging.frame_mut(frame.0);
         debug_assert!(staged.is(FrameState::Filling));
         staged.set(FrameState::Ready);
-        if let Place::Ring(ring) = &mut self.place {
-            ring.staged(frame.0);
+        if let Partition::Log(log) = self {
+            log.ring.staged(frame.0);
         }
     }
 
@@ -202,7 +193,7 @@ impl Partition<'_> {
     /// so.
     #[inline]
     pub fn staged_with(&mut self, frame: FrameId, proof: u32) {
-        let directory = &mut self.contents.pages.directory;
+        let directory = &mut self.contents_mut().pages.directory;
         directory.set_proof(directory.staged_entry(frame.0), proof);
         self.staged(frame);
     }
@@ -213,7 +204,7 @@ impl Partition<'_> {
     /// If there is no such slot.
     #[inline]
     pub fn proof(&self, slot: SlotId) -> u32 {
-        self.contents.pages.directory.proof(slot.0)
+        self.contents().pages.directory.proof(slot.0)
     }
 
     /// The next background job, if there is one now. Several may be under way at once.
@@ -236,19 +227,9 @@ impl Partition<'_> {
     #[inline(always)]
     pub fn take_write(&mut self, pages: &mut WritePages) -> Option<WriteJob> {
         pages.clear();
-        match &mut self.place {
-            Place::Ring(ring) => ring.write_job(&mut self.contents, pages),
-            Place::Slots(slots) => slots.write_job(&mut self.contents, pages),
-        }
-    }
-
-    /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits for room that only a
-    /// background job makes. A search for background jobs while the page was still being copied in has missed
-    /// it.
-    pub fn write_waits_for_background(&self) -> bool {
-        match &self.place {
-            Place::Ring(_) => false,
-            Place::Slots(slots) => slots.waits_for_background(&self.contents),
+        match self {
+            Partition::Log(Log { contents, ring }) => ring.write_job(contents, pages),
+            Partition::Slots(Slots { contents, table }) => table.write_job(contents, pages),
         }
     }
 
@@ -268,61 +249,46 @@ impl Partition<'_> {
         spares_writes: bool,
     ) -> Option<BackgroundJob> {
         pages.clear();
-        match &mut self.place {
-            Place::Ring(ring) => ring.next_background(&mut self.contents, pages, spares_writes),
-            Place::Slots(slots) => slots.next_background(&mut self.contents, pages),
+        match self {
+            Partition::Log(Log { contents, ring }) => ring.next_background(contents, pages, spares_writes),
+            Partition::Slots(Slots { contents, table }) => table.next_background(contents, pages),
         }
     }
 
     /// Whether [`Partition::staged`] of `frame` has made a write job possible.
     pub fn write_due(&self, frame: FrameId) -> bool {
-        match &self.place {
-            Place::Ring(ring) => ring.write_due(&self.contents.staging, frame.0),
-            Place::Slots(_) => true,
+        match self {
+            Partition::Log(log) => log.ring.write_due(&log.contents.staging, frame.0),
+            Partition::Slots(_) => true,
         }
     }
 
     /// A write job is complete. With log placement, if it completes a group, the whole group is durable. The
     /// pages are now served from flash (log placement: when their group is complete).
     pub fn written(&mut self, ticket: Ticket, pages: &[WritePage]) {
-        let contents = &mut self.contents;
-        match &mut self.place {
-            Place::Ring(ring) => ring.written(contents, ticket, pages),
-            Place::Slots(slots) => pages.iter().for_each(|page| slots.written(contents, page)),
-        }
-    }
-
-    /// Log placement: what the write `ticket`, which is under way, flushes; `None`: nothing.
-    pub fn flush_of(&self, ticket: Ticket) -> Option<Flush> {
-        match &self.place {
-            Place::Ring(ring) => ring.flush_of(&self.contents, ticket),
-            Place::Slots(_) => None,
-        }
-    }
-
-    /// Log placement: places of the group of the write `ticket` that were flushed before.
-    pub fn flushed_places(&self, ticket: Ticket) -> u32 {
-        match &self.place {
-            Place::Ring(ring) => ring.groups[ticket.0 as usize].flushed,
-            Place::Slots(_) => 0,
+        match self {
+            Partition::Log(Log { contents, ring }) => ring.written(contents, ticket, pages),
+            Partition::Slots(Slots { contents, table }) => {
+                pages.iter().for_each(|page| table.written(contents, page));
+            }
         }
     }
 
     /// A dequeue job is complete: its destages are durable on disk (slot placement: written), and its second
     /// chances are staged.
     pub fn dequeued(&mut self, ticket: Ticket) {
-        match &mut self.place {
-            Place::Ring(ring) => ring.dequeued(&mut self.contents, ticket),
-            Place::Slots(slots) => slots.dequeued(&mut self.contents, ticket),
+        match self {
+            Partition::Log(Log { contents, ring }) => ring.dequeued(contents, ticket),
+            Partition::Slots(Slots { contents, table }) => table.dequeued(contents, ticket),
         }
     }
 
     /// For a checkpoint: makes everything staged so far writable. Log placement: closes the open group. Slot
     /// placement: from now on, staged versions are written even if newer ones overtake them.
     pub fn close_group(&mut self) {
-        match &mut self.place {
-            Place::Ring(ring) => ring.close_group(&mut self.contents),
-            Place::Slots(slots) => slots.begin_checkpoint(&self.contents),
+        match self {
+            Partition::Log(Log { contents, ring }) => ring.close_group(contents),
+            Partition::Slots(Slots { contents, table }) => table.begin_checkpoint(contents),
         }
     }
 
@@ -331,60 +297,45 @@ impl Partition<'_> {
     /// pages wait for a group that has no room; ask again when a job is complete. Slot placement: as
     /// [`Partition::close_group`].
     ///
-    /// The position does not say that records are durable: while some [wait](Partition::records_waiting), ask
+    /// The position does not say that records are durable: while some [wait](Log::records_waiting), ask
     /// again. Nor are pages below it that are forgotten before they are written: these are safe when what
-    /// made them dead is durable ([`Partition::awaits_dead`]).
+    /// made them dead is durable ([`Log::awaits_dead`]).
     pub fn flush(&mut self) -> Option<Position> {
-        match &mut self.place {
-            Place::Ring(ring) => ring.flush(&mut self.contents),
-            Place::Slots(slots) => {
-                slots.begin_checkpoint(&self.contents);
-                Some(Position(self.contents.staging.window.rear))
+        match self {
+            Partition::Log(Log { contents, ring }) => ring.flush(contents),
+            Partition::Slots(Slots { contents, table }) => {
+                table.begin_checkpoint(contents);
+                Some(Position(contents.staging.window.rear))
             }
         }
     }
 
     /// Everything below this position is durable on flash (slot placement: written).
     pub fn flushed(&self) -> Position {
-        match &self.place {
-            Place::Ring(ring) => Position(ring.flushed(&self.contents)),
-            Place::Slots(_) => self.published(),
+        match self {
+            Partition::Log(log) => Position(log.ring.flushed(&log.contents)),
+            Partition::Slots(_) => self.published(),
         }
-    }
-
-    /// Log placement: which pages a summary of the group that starts at `first`, and is in staging, names:
-    /// bit `i` is that at position `first + i`. These are the pages that are neither missing nor forgotten,
-    /// and those that were flushed before they were forgotten: until their record is durable, they may be all
-    /// that a crash leaves.
-    pub fn staged_pages(&self, first: Position) -> u128 {
-        let staging = &self.contents.staging;
-        let end = (first.0 + u64::from(staging.group_pages)).min(staging.window.rear);
-        let is_named = |position: &u64| staging.at(*position).is_named();
-        (first.0..end).filter(is_named).fold(0, |set, at| set | 1 << (at - first.0))
     }
 
     /// Whether staging is empty.
     pub fn staging_is_empty(&self) -> bool {
-        self.contents.staging.window.used == 0
-    }
-
-    /// Slot placement: the slot that holds a version of `page`, whether or not newer ones are in staging.
-    pub fn slot_holding(&self, page: PageId) -> Option<SlotId> {
-        self.contents.pages.directory.find_on_flash(page).map(SlotId)
+        self.contents().staging.window.used == 0
     }
 
     /// All positions below this one are written and published.
     pub fn published(&self) -> Position {
-        Position(self.contents.staging.window.front)
+        Position(self.contents().staging.window.front)
     }
 
     /// The loss if flash and staging memory failed now: the number of dirty versions in them, and the oldest
     /// known LSN among these (those in staging; the directory does not keep LSNs).
     pub fn unsaved(&self) -> Unsaved {
-        let mut unsaved = Unsaved { pages: self.contents.pages.directory.counts.dirty, oldest: None };
-        for frame in self.contents.staged_dirty() {
+        let contents = self.contents();
+        let mut unsaved = Unsaved { pages: contents.pages.directory.counts.dirty, oldest: None };
+        for frame in contents.staged_dirty() {
             unsaved.pages += 1;
-            let lsn = self.contents.staging.frame(frame).lsn;
+            let lsn = contents.staging.frame(frame).lsn;
             unsaved.oldest = Some(unsaved.oldest.map_or(lsn, |oldest| oldest.min(lsn)));
         }
         unsaved
@@ -392,22 +343,30 @@ impl Partition<'_> {
 
     /// The dirty pages in staging, in order of entry. A page may occur more than once.
     pub fn staged_dirty_pages(&self) -> impl Iterator<Item = PageId> + '_ {
-        let directory = &self.contents.pages.directory;
-        self.contents.staged_dirty().map(|frame| directory.entry(directory.staged_entry(frame)).page())
+        let directory = &self.contents().pages.directory;
+        self.contents().staged_dirty().map(|frame| directory.entry(directory.staged_entry(frame)).page())
+    }
+
+    /// Dirty pages with their slots, in slot order.
+    pub fn dirty_slots(&self) -> impl Iterator<Item = (SlotId, PageId)> + '_ {
+        let slots = self.contents().pages.directory.of_slots().iter().zip(0..);
+        let dirty = slots.filter(|(entry, _)| entry.has(VALID) && entry.has(DIRTY));
+        dirty.map(|(entry, slot)| (SlotId(slot), entry.page()))
+    }
+
+    /// Entries of the directory: of slots and of staging frames.
+    pub fn entries(&self) -> u32 {
+        self.contents().pages.directory.entries.len() as u32
     }
 
     /// How full the partition is.
     pub fn occupancy(&self) -> Occupancy {
-        let Contents { staging, pages, .. } = &self.contents;
-        let superseded = match &self.place {
-            Place::Ring(ring) => ring.head.superseded,
-            Place::Slots(_) => 0,
-        };
+        let Contents { staging, pages, .. } = self.contents();
         Occupancy {
             slots: pages.directory.slots,
             valid: pages.directory.counts.valid,
             dirty: pages.directory.counts.dirty,
-            superseded,
+            superseded: self.log().map_or(0, |log| log.ring.head.superseded),
             staged: staging.window.used,
             entered: staging.window.rear,
         }
@@ -416,41 +375,63 @@ impl Partition<'_> {
     /// Log placement: the positions whose slots are or may be in use, from the oldest not released to the
     /// rear. Slot placement: all positions.
     pub fn window(&self) -> (Position, Position) {
-        let released = match &self.place {
-            Place::Ring(ring) => ring.head.released,
-            Place::Slots(_) => 0,
-        };
-        (Position(released), Position(self.contents.staging.window.rear))
+        let released = self.log().map_or(0, |log| log.ring.head.released);
+        (Position(released), Position(self.contents().staging.window.rear))
     }
 
     /// The content of `slot`, for directory segments and inspection: its page, whether it is the newest
     /// version, and whether it is dirty. `None` if the slot is empty.
     pub fn slot(&self, slot: SlotId) -> Option<SlotView> {
-        let entry = self.contents.pages.directory.entry(slot.0);
-        let held = match &self.place {
-            Place::Ring(_) => entry.has(HELD),
-            Place::Slots(_) => entry.has(VALID),
+        match self {
+            Partition::Log(log) => log.slot(slot),
+            Partition::Slots(slots) => slots.slot(slot),
+        }
+    }
+
+    /// Forgets the pages from `first` to `last`, at most [`FORGET_PAGES_MAX`]: they are dead, or are about to
+    /// be written elsewhere. `after` is the driver's number of what made them dead: no record of it is to be
+    /// written, and no slot is released, before that is durable.
+    ///
+    /// Slot placement frees the slots at once, and its directory does not outlive a crash (or is the driver's
+    /// to change). Log placement needs a record of it on flash ([`Log::records`]).
+    pub fn forget(&mut self, first: PageId, last: PageId, after: u64) -> Forget {
+        debug_assert!(last.0 - first.0 < FORGET_PAGES_MAX);
+        match self {
+            Partition::Log(Log { contents, ring }) => ring.forget_pages(contents, (first, last), after),
+            Partition::Slots(slots) => slots.forget(first, last),
+        }
+    }
+
+    /// Begins to copy the newest version of `page` in a slot to disk, where it stays as a clean page: before
+    /// its slot is needed, since its owner wants it there. Until the copy is reported, it counts as on its way
+    /// to disk ([`Log::is_in_dequeue`]). Log placement: at most [`crate::CLEANINGS_MAX`] at once, and no
+    /// dequeue begins meanwhile, so that no version of the page follows it to disk out of order.
+    pub fn clean(&mut self, page: PageId) -> Cleaning {
+        let directory = &self.contents().pages.directory;
+        let copy = directory.find_on_flash(page).filter(|slot| directory.entry(*slot).has(DIRTY));
+        let Some(slot) = copy else { return Cleaning::Clean };
+        let page = match self {
+            Partition::Log(Log { contents, ring }) => ring.clean(contents, slot),
+            Partition::Slots(slots) => slots.clean(slot),
         };
-        held.then(|| SlotView {
-            page: entry.page(),
-            valid: entry.has(VALID),
-            dirty: entry.has(DIRTY),
-            proof: self.proof(slot),
-        })
+        page.map_or(Cleaning::Busy, Cleaning::Copy)
     }
 
-    /// TAC: the temperatures of regions of pages, in the order of the table, to be kept on flash. Empty with
-    /// other policies.
-    pub fn temperatures(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
-        let memory = if let PolicyState::Tac(memory) = &self.contents.policy { Some(memory) } else { None };
-        (0..memory.map_or(0, |memory| memory.places()))
-            .map(move |place| memory.map_or(0, |memory| memory.at(place)))
+    /// The page of a cleaning is on disk; with log placement durably. If it is still the newest version in a
+    /// slot, it is clean now.
+    pub fn cleaned(&mut self, page: &CleanPage) {
+        match self {
+            Partition::Log(Log { contents, ring }) => ring.cleaned(contents, page),
+            Partition::Slots(slots) => slots.cleaned(page.slot.0),
+        }
     }
 
-    /// TAC: restores the temperatures. To be called before any slot is restored.
-    pub fn restore_temperatures(&mut self, temperatures: impl IntoIterator<Item = u32>) {
-        let PolicyState::Tac(memory) = &mut self.contents.policy else { return };
-        memory.restore(temperatures);
+    /// The page of a cleaning could not be copied. It stays dirty.
+    pub fn clean_failed(&mut self, page: &CleanPage) {
+        match self {
+            Partition::Log(log) => log.ring.clean_ends(page),
+            Partition::Slots(slots) => slots.clean_failed(page.slot.0),
+        }
     }
 }
 
@@ -461,19 +442,6 @@ pub struct Unsaved {
     pub pages: u32,
     /// The oldest LSN known among them.
     pub oldest: Option<Lsn>,
-}
-
-/// One occupied slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotView {
-    /// The page in it.
-    pub page: PageId,
-    /// It is the newest durable version.
-    pub valid: bool,
-    /// It was newer than disk when it entered and has not been cleaned.
-    pub dirty: bool,
-    /// Its checksum; 0 if none are kept.
-    pub proof: u32,
 }
 
 /// The decision log records fates as these numbers.

@@ -18,8 +18,8 @@ use crate::contents::{Contents, Decisions};
 use crate::directory;
 use crate::lists::node_words;
 use crate::pages::{Pages, PagesHead};
-use crate::partition::{Partition, Place};
-use crate::placement::{Ring, SlotTable, ring, slots};
+use crate::partition::Partition;
+use crate::placement::{Log, Ring, SlotTable, Slots, ring, slots};
 use crate::policy::{Memory, Placement, Policy, PolicyKind, PolicyState, with_policy};
 use crate::sections::{Carver, Section, SectionPlan};
 use crate::sizes::Sizes;
@@ -173,12 +173,12 @@ impl<'r> Partition<'r> {
         head.magic = MAGIC;
         head.config = StoredConfig::of(config);
         let mut partition = Self::attach(region)?;
-        let Contents { pages, policy, .. } = &mut partition.contents;
+        let Contents { pages, policy, .. } = partition.contents_mut();
         pages.directory.format();
         pages.lists.format(config.lists());
         policy.format(&config.sizes());
-        if let Place::Slots(slots) = &mut partition.place {
-            slots.format(pages);
+        if let Partition::Slots(Slots { contents, table }) = &mut partition {
+            table.format(&mut contents.pages);
         }
         Ok(partition)
     }
@@ -214,15 +214,28 @@ impl<'r> Partition<'r> {
     fn carve<P: Policy>(head: &'r mut Header, carver: &mut Carver<'r, '_>, config: &Config) -> Option<Self> {
         let Header { decisions, window, pages, .. } = head;
         let staging = Staging::attach(window, carver)?;
-        let place = match P::FACTS.placement {
-            Placement::Log => Place::Ring(Ring::attach::<P>(carver)?),
-            Placement::Slots => Place::Slots(SlotTable::attach::<P>(carver)?),
-        };
-        let pages = Pages::attach(pages, &nodes::<P>(), carver)?;
-        let policy = PolicyState::attach(config.policy, carver)?;
-        if !carver.is_empty() {
-            return None;
-        }
-        Some(Self { config: *config, contents: Contents { staging, pages, policy, decisions }, place })
+        let rest = (decisions, staging, pages);
+        Some(match P::FACTS.placement {
+            Placement::Log => {
+                let ring = Ring::attach::<P>(carver)?;
+                Self::Log(Log { contents: carve_contents::<P>(rest, carver, config)?, ring })
+            }
+            Placement::Slots => {
+                let table = SlotTable::attach::<P>(carver)?;
+                Self::Slots(Slots { contents: carve_contents::<P>(rest, carver, config)?, table })
+            }
+        })
     }
+}
+
+/// Attaches to the last sections.
+#[inline(always)]
+fn carve_contents<'r, P: Policy>(
+    (decisions, staging, pages): (&'r mut Decisions, Staging<'r>, &'r mut PagesHead),
+    carver: &mut Carver<'r, '_>,
+    config: &Config,
+) -> Option<Contents<'r>> {
+    let pages = Pages::attach(pages, &nodes::<P>(), carver)?;
+    let policy = PolicyState::attach(config.policy, carver)?;
+    carver.is_empty().then_some(Contents { config: *config, staging, pages, policy, decisions })
 }

@@ -275,7 +275,8 @@ impl Shadows<'_> {
                 partition.missed(page);
             }
             if policy.populates()
-                && let Admission::Stage { frame, .. } = partition.arrived(page)
+                && let Some(slots) = partition.slots_mut()
+                && let Admission::Stage { frame, .. } = slots.arrived(page)
             {
                 partition.staged(frame);
                 settle(partition, counts);
@@ -374,18 +375,21 @@ pub(crate) fn settle(partition: &mut Partition<'_>, counts: &mut Counts) {
                         match page.fate {
                             Fate::Drop => {}
                             Fate::Destage => counts.disk_writes += 1,
-                            Fate::SecondChance => loop {
-                                match partition.restage(ticket, page, Lsn(1)) {
-                                    Admission::Stage { frame, .. } => {
-                                        partition.staged(frame);
-                                        break;
-                                    }
-                                    Admission::AlreadyThere => break,
-                                    Admission::Full | Admission::Bypass { .. } => {
-                                        write_all(partition, counts)
+                            // Only a log gives them.
+                            Fate::SecondChance => {
+                                while let Some(log) = partition.log_mut() {
+                                    match log.restage(ticket, page, Lsn(1)) {
+                                        Admission::Stage { frame, .. } => {
+                                            partition.staged(frame);
+                                            break;
+                                        }
+                                        Admission::AlreadyThere => break,
+                                        Admission::Full | Admission::Bypass { .. } => {
+                                            write_all(partition, counts)
+                                        }
                                     }
                                 }
-                            },
+                            }
                         }
                     }
                     partition.dequeued(ticket);
@@ -406,8 +410,8 @@ pub(crate) fn write_all(partition: &mut Partition<'_>, counts: &mut Counts) {
         counts.flash_writes += pages.iter().filter(|page| page.page.is_some()).count() as u64;
         // A group's summary records the front.
         let front = partition.window().0;
-        if completes_group {
-            partition.front_is_durable(front);
+        if let (true, Some(log)) = (completes_group, partition.log_mut()) {
+            log.front_is_durable(front);
         }
         partition.written(ticket, &pages);
     }

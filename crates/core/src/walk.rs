@@ -6,7 +6,7 @@
 //! pages that nobody hands down move from frames to slots only, so the frames come first.
 
 use crate::PageId;
-use crate::partition::{Partition, Place};
+use crate::partition::Partition;
 use crate::slot::VALID;
 
 /// How far a walk has come. A new one is at its beginning.
@@ -24,26 +24,27 @@ impl Partition<'_> {
     /// meanwhile; with log placement even then, unless the ring goes round more than once. A page that moves
     /// may be met twice.
     pub fn walk(&self, walk: &mut Walk, places: u32, mut meet: impl FnMut(PageId)) -> bool {
-        let directory = &self.contents.pages.directory;
-        let end = match &self.place {
-            Place::Ring(ring) => {
-                walk.next = walk.next.max(ring.head.released);
-                let rear = self.contents.staging.window.rear;
+        let contents = self.contents();
+        let directory = &contents.pages.directory;
+        let end = match self {
+            Partition::Log(log) => {
+                walk.next = walk.next.max(log.ring.head.released);
+                let rear = contents.staging.window.rear;
                 // Else it would not end where pages enter faster than it goes on.
                 rear.min(*walk.end.get_or_insert(rear + u64::from(directory.slots)))
             }
-            Place::Slots(_) => self.entries().into(),
+            Partition::Slots(_) => self.entries().into(),
         };
         let step = walk.next..end.min(walk.next + u64::from(places));
         walk.next = walk.next.max(step.end);
         for at in step {
-            let entry = match &self.place {
-                Place::Ring(ring) => ring.entry_at(&self.contents, at),
-                Place::Slots(_) if crate::mutant!("slots-walked-before-frames") => at as u32,
-                Place::Slots(_) => ((at + u64::from(directory.slots)) % end) as u32,
+            let entry = match self {
+                Partition::Log(log) => log.ring.entry_at(contents, at),
+                Partition::Slots(_) if crate::mutant!("slots-walked-before-frames") => at as u32,
+                Partition::Slots(_) => ((at + u64::from(directory.slots)) % end) as u32,
             };
             let is_used = match directory.frame_of(entry) {
-                Some(frame) => self.contents.staging.frame(frame).holds_page(),
+                Some(frame) => contents.staging.frame(frame).holds_page(),
                 None => directory.entry(entry).has(VALID),
             };
             let page = directory.entry(entry).page();

@@ -3,8 +3,8 @@
 mod harness;
 
 use entresol_core::{
-    Admission, Config, DequeuePages, Fate, Forget, FrameId, Job, Lookup, Lsn, PageId, Partition, PolicyKind,
-    Position, Ticket, Walk, WritePages, region_bytes,
+    Admission, Config, DequeuePages, Fate, Forget, FrameId, Job, Log, Lookup, Lsn, PageId, Partition,
+    PolicyKind, Position, Ticket, Walk, WritePages, region_bytes,
 };
 use harness::small;
 use std::collections::BTreeSet;
@@ -19,6 +19,11 @@ fn page(number: u32) -> PageId {
 
 fn region(config: &Config) -> Vec<u64> {
     vec![0; region_bytes(config) / 8]
+}
+
+/// What only log placement answers.
+fn log<'p, 'r>(partition: &'p mut Partition<'r>) -> &'p mut Log<'r> {
+    partition.log_mut().expect("log placement")
 }
 
 /// Gives a new, dirty version of a page its frame.
@@ -87,12 +92,12 @@ fn a_record_is_written_with_the_last_group_of_its_copies() {
     partition.staged(late);
     let (older, older_pages) = next_write(&mut partition);
     assert_eq!(older_pages[0].position, Position(0));
-    assert!(partition.records(older, AFTER).0.is_empty());
-    assert!(partition.records(newer, AFTER - 1).0.is_empty(), "what made it dead is not durable");
-    let (records, end) = partition.records(newer, AFTER);
+    assert!(log(&mut partition).records(older, AFTER).0.is_empty());
+    assert!(log(&mut partition).records(newer, AFTER - 1).0.is_empty(), "what made it dead is not durable");
+    let (records, end) = log(&mut partition).records(newer, AFTER);
     assert_eq!((records.len(), records[0].first, records[0].below), (1, page(4), Position(4)));
-    partition.recorded(end);
-    assert_eq!(partition.records_waiting(), 0);
+    log(&mut partition).recorded(end);
+    assert_eq!(log(&mut partition).records_waiting(), 0);
 }
 
 /// 1. A page is destaged and its slot released.
@@ -112,10 +117,10 @@ fn a_dequeued_page_is_recorded_until_the_front_is_durable() {
     assert_eq!((front, partition.peek(page(0))), (Position(2), Lookup::Absent));
     let nothing = Forget::Done { found: 0, dirty: 0, in_dequeue: false };
     assert_eq!(partition.forget(page(0), page(0), AFTER), nothing);
-    assert_eq!(partition.records_waiting(), 1);
-    partition.front_is_durable(front);
+    assert_eq!(log(&mut partition).records_waiting(), 1);
+    log(&mut partition).front_is_durable(front);
     assert_eq!(partition.forget(page(1), page(1), AFTER + 1), nothing);
-    assert_eq!(partition.records_waiting(), 1, "no restart finds page 1 any more");
+    assert_eq!(log(&mut partition).records_waiting(), 1, "no restart finds page 1 any more");
 }
 
 /// A page moves from its frame to a slot while a long range is forgotten.
@@ -128,10 +133,11 @@ fn a_page_published_between_the_steps_is_forgotten() {
     stage(&mut partition, 2);
     let (ticket, pages) = next_write(&mut partition);
     let range = (page(0), page(1000));
-    let below = partition.forget_begin(range.0, range.1, AFTER).expect("no record waits");
+    let below = log(&mut partition).forget_begin(range.0, range.1, AFTER).expect("no record waits");
     let mut found = 0;
     let mut forget = |partition: &mut Partition<'_>, entries: std::ops::Range<u32>| {
-        let Forget::Done { found: pages, .. } = partition.forget_entries(range, below, AFTER, entries) else {
+        let Forget::Done { found: pages, .. } = log(partition).forget_entries(range, below, AFTER, entries)
+        else {
             panic!("the record was made")
         };
         found += pages;
@@ -176,7 +182,7 @@ fn a_walk_meets_pages_that_move() {
     step(&partition, &mut walk, 1, &mut met);
     let (ticket, dequeued) = next_dequeue(&mut partition);
     for returns in dequeued.iter().filter(|page| page.fate == Fate::SecondChance) {
-        let Admission::Stage { frame, .. } = partition.restage(ticket, returns, Lsn(1)) else {
+        let Admission::Stage { frame, .. } = log(&mut partition).restage(ticket, returns, Lsn(1)) else {
             panic!("there is room")
         };
         partition.staged(frame);
@@ -225,10 +231,14 @@ fn a_page_that_is_being_forgotten_gets_no_second_chance() {
     fill(&mut partition, &config);
     let (ticket, pages) = next_dequeue(&mut partition);
     let returns = pages.iter().find(|page| page.fate == Fate::SecondChance).expect("they were fetched");
-    partition.forget_begin(page(0), page(1000), AFTER).expect("no record waits");
-    assert_eq!(partition.restage(ticket, returns, Lsn(1)), Admission::AlreadyThere);
+    log(&mut partition).forget_begin(page(0), page(1000), AFTER).expect("no record waits");
+    assert_eq!(log(&mut partition).restage(ticket, returns, Lsn(1)), Admission::AlreadyThere);
     assert_eq!(partition.peek(returns.page.expect("a page")), Lookup::Absent);
-    assert_eq!(partition.awaits_dead(), Some(AFTER), "its slot is not released before it is dead for good");
+    assert_eq!(
+        log(&mut partition).awaits_dead(),
+        Some(AFTER),
+        "its slot is not released before it is dead for good"
+    );
     partition.check().expect("no invariant is broken");
 }
 
@@ -245,7 +255,10 @@ fn a_flushed_page_stays_named() {
         stage(&mut partition, 1);
         assert_eq!(partition.flush(), Some(Position(1)));
         let (ticket, pages) = next_write(&mut partition);
-        assert_eq!(partition.flush_of(ticket).map(|flush| (flush.flushed, flush.upto)), Some((0, 1)));
+        assert_eq!(
+            log(&mut partition).flush_of(ticket).map(|flush| (flush.flushed, flush.upto)),
+            Some((0, 1))
+        );
         assert_eq!(partition.flushed(), Position(0));
         if is_over {
             partition.written(ticket, &pages);
@@ -254,7 +267,7 @@ fn a_flushed_page_stays_named() {
         stage(&mut partition, 2);
         assert!(matches!(partition.forget(page(1), page(2), AFTER), Forget::Done { found: 2, .. }));
         stage(&mut partition, 3);
-        assert_eq!(partition.staged_pages(Position(0)), 0b101, "page 2 was not flushed");
+        assert_eq!(log(&mut partition).staged_pages(Position(0)), 0b101, "page 2 was not flushed");
     }
 }
 
@@ -301,7 +314,7 @@ fn flushes_leave_the_positions_of_second_chances() {
     }
     assert!(!dequeues.is_empty());
     assert!(matches!(partition.forget(page(number - 1), page(number - 1), AFTER), Forget::Done { .. }));
-    partition.dead_is_durable(AFTER);
+    log(&mut partition).dead_is_durable(AFTER);
     let mut flushes = 0;
     while partition.flush().is_some() {
         write_all(&mut partition);
@@ -310,7 +323,7 @@ fn flushes_leave_the_positions_of_second_chances() {
     }
     for (ticket, pages) in dequeues {
         for page in pages.iter().filter(|page| page.fate == Fate::SecondChance) {
-            let Admission::Stage { frame, .. } = partition.restage(ticket, page, Lsn(1)) else {
+            let Admission::Stage { frame, .. } = log(&mut partition).restage(ticket, page, Lsn(1)) else {
                 panic!("positions are held back for second chances")
             };
             partition.staged(frame);

@@ -3,8 +3,8 @@
 mod harness;
 
 use entresol_core::{
-    Admission, Config, Fate, Forget, Forgotten, FrameId, Generation, Job, Lookup, Lsn, PageId, Partition,
-    PolicyKind, Position, SlotId, region_bytes,
+    Admission, Config, Fate, Forget, Forgotten, FrameId, Generation, Job, Log, Lookup, Lsn, PageId,
+    Partition, PolicyKind, Position, SlotId, region_bytes,
 };
 use harness::crash::{self, Front};
 use harness::{Choices, World, small};
@@ -19,6 +19,11 @@ fn page(number: u32) -> PageId {
 
 fn region(config: &Config) -> Vec<u64> {
     vec![0; region_bytes(config) / 8]
+}
+
+/// What only log placement answers.
+fn log<'p, 'r>(partition: &'p mut Partition<'r>) -> &'p mut Log<'r> {
+    partition.log_mut().expect("log placement")
 }
 
 /// Stages a new version of a page.
@@ -39,7 +44,7 @@ fn settle(partition: &mut Partition<'_>) {
             Job::Write { ticket, pages, .. } => partition.written(ticket, &pages),
             Job::Dequeue { ticket, pages, .. } => {
                 for page in pages.iter().filter(|page| page.fate == Fate::SecondChance) {
-                    match partition.restage(ticket, page, Lsn(1)) {
+                    match log(partition).restage(ticket, page, Lsn(1)) {
                         Admission::Stage { frame, .. } => partition.staged(frame),
                         Admission::AlreadyThere => {}
                         Admission::Full | Admission::Bypass { .. } => panic!("nothing else is in staging"),
@@ -107,7 +112,7 @@ fn slots_are_released_when_all_before_the_second_chances_is_durable() {
     let before = writes(&mut partition, 1).remove(0);
     let Some(Job::Dequeue { ticket, pages, .. }) = partition.next_job() else { panic!("the ring is full") };
     for page in pages.iter().filter(|page| page.fate == Fate::SecondChance) {
-        let Admission::Stage { frame, .. } = partition.restage(ticket, page, Lsn(1)) else {
+        let Admission::Stage { frame, .. } = log(&mut partition).restage(ticket, page, Lsn(1)) else {
             panic!("positions are held back for second chances")
         };
         partition.staged(frame);
@@ -180,7 +185,7 @@ fn a_group_is_not_closed_over_second_chances() {
     // After every page that returns, a checkpoint asks to close the group.
     for (ticket, pages) in dequeues {
         for page in pages.iter().filter(|page| page.fate == Fate::SecondChance) {
-            let Admission::Stage { frame, .. } = partition.restage(ticket, page, Lsn(1)) else {
+            let Admission::Stage { frame, .. } = log(&mut partition).restage(ticket, page, Lsn(1)) else {
                 panic!("positions are held back for second chances")
             };
             partition.staged(frame);
@@ -202,11 +207,11 @@ fn a_ring_restored_full_gets_going() {
         let mut region = region(&config);
         let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
         let front = 5 * config.slots as u64 / 4 * 4;
-        partition.restore_begin(Position(front));
+        log(&mut partition).restore_begin(Position(front));
         for at in 0..config.slots {
-            partition.restore_entry(Position(front + at as u64), page(at), DIRTY);
+            log(&mut partition).restore_entry(Position(front + at as u64), page(at), DIRTY);
         }
-        partition.restore_end(Position(front + config.slots as u64));
+        log(&mut partition).restore_end(Position(front + config.slots as u64));
         partition.check().expect("no invariant is broken");
         for at in 0..config.slots {
             assert!(matches!(partition.fetch(page(at)), Lookup::Flash { dirty: true, .. }));
@@ -230,13 +235,13 @@ fn a_forgotten_page_is_not_restored() {
     let config = small(PolicyKind::Face, 2, 2, 0);
     let mut region = region(&config);
     let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
-    partition.restore_begin(Position(0));
-    partition.restore_entry(Position(0), page(1), DIRTY);
-    partition.restore_entry(Position(1), page(2), CLEAN);
-    partition.restore_forget(&forgotten(1));
-    partition.restore_entry(Position(2), page(2), DIRTY);
-    partition.restore_forget(&forgotten(77));
-    partition.restore_end(Position(4));
+    log(&mut partition).restore_begin(Position(0));
+    log(&mut partition).restore_entry(Position(0), page(1), DIRTY);
+    log(&mut partition).restore_entry(Position(1), page(2), CLEAN);
+    log(&mut partition).restore_forget(&forgotten(1));
+    log(&mut partition).restore_entry(Position(2), page(2), DIRTY);
+    log(&mut partition).restore_forget(&forgotten(77));
+    log(&mut partition).restore_end(Position(4));
     partition.check().expect("no invariant is broken");
     assert_eq!(partition.peek(page(1)), Lookup::Absent);
     let expected = Lookup::Flash { slot: SlotId(2), generation: Generation::Exact(Position(2)), dirty: true };
@@ -253,9 +258,9 @@ fn a_position_is_restored_once() {
     let config = small(PolicyKind::Face, 2, 2, 0);
     let mut region = region(&config);
     let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
-    partition.restore_begin(Position(0));
-    partition.restore_entry(Position(0), page(1), DIRTY);
-    partition.restore_entry(Position(0), page(2), DIRTY);
+    log(&mut partition).restore_begin(Position(0));
+    log(&mut partition).restore_entry(Position(0), page(1), DIRTY);
+    log(&mut partition).restore_entry(Position(0), page(2), DIRTY);
 }
 
 #[test]
@@ -264,8 +269,8 @@ fn a_position_outside_the_ring_is_not_restored() {
     let config = small(PolicyKind::Face, 2, 2, 0);
     let mut region = region(&config);
     let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
-    partition.restore_begin(Position(64));
-    partition.restore_entry(Position(64 + config.slots as u64), page(1), DIRTY);
+    log(&mut partition).restore_begin(Position(64));
+    log(&mut partition).restore_entry(Position(64 + config.slots as u64), page(1), DIRTY);
 }
 
 /// LRU-2's retained information: a page that returns soon after its eviction is not the next victim.
@@ -324,7 +329,7 @@ fn of_pages_used_once(region: &mut [u64], config: &Config) -> u32 {
         }
         settle(&mut partition);
         let (front, _) = partition.window();
-        partition.front_is_durable(front);
+        log(&mut partition).front_is_durable(front);
     }
     10_000
 }
@@ -345,10 +350,11 @@ fn a_page_bypasses_when_it_is_durably_forgotten() {
         let got = partition.forget(page(*number), page(*number), 1);
         assert!(matches!(got, Forget::Done { found: 1, .. }), "{got:?}");
     }
-    assert!(there.len() == 2 && partition.records_waiting() > 0);
+    assert!(there.len() == 2 && log(&mut partition).records_waiting() > 0);
     let got = partition.evict(page(there[0]), Lsn(1), DIRTY, true);
     assert!(matches!(got, Admission::Stage { .. }), "{got:?}");
-    partition.recorded(partition.records_made());
+    let made = log(&mut partition).records_made();
+    log(&mut partition).recorded(made);
     assert_eq!(partition.evict(page(there[1]), Lsn(1), DIRTY, true), KEPT_OUT);
 }
 
@@ -369,6 +375,6 @@ fn changed_pages_enter_while_the_durable_front_lags_far() {
     let got = partition.evict(page(next), Lsn(1), DIRTY, true);
     assert!(matches!(got, Admission::Stage { .. }), "{got:?}");
     let (front, _) = partition.window();
-    partition.front_is_durable(front);
+    log(&mut partition).front_is_durable(front);
     assert_eq!(partition.evict(page(next + 1), Lsn(1), DIRTY, true), KEPT_OUT);
 }

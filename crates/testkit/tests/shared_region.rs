@@ -350,14 +350,17 @@ impl<'a> World<'a> {
     fn dequeue(&mut self, at: usize, ticket: Ticket, pages: &[DequeuePage]) -> bool {
         if self.rest.begun[at].done == 0 {
             pages.iter().filter_map(DequeuePage::to_clean).for_each(|page| self.destage(&page));
-            self.partition.left(ticket);
+            if let Some(log) = self.partition.log_mut() {
+                log.left(ticket);
+            }
             self.rest.begun[at].done = 1;
         }
         for (nth, page) in pages.iter().enumerate() {
             if page.fate == Fate::SecondChance && nth as u32 + 1 >= self.rest.begun[at].done {
                 let id = page.page.expect("only pages get second chances");
                 let image = self.image_of(id, page.slot, page.generation);
-                match self.partition.restage(ticket, page, Lsn(image.version)) {
+                let log = self.partition.log_mut().expect("only a log gives second chances");
+                match log.restage(ticket, page, Lsn(image.version)) {
                     Admission::Full | Admission::Bypass { .. } => return false,
                     Admission::AlreadyThere => {}
                     Admission::Stage { frame, position } => {
@@ -390,19 +393,19 @@ fn rebuild(bytes: &mut [u8]) {
     rest.begun = FromZeros::new_zeroed();
     rest.rebuilt += 1;
     let mut recovered = rest.disk;
-    if config.policy.placement() == Placement::Log {
+    if let Some(log) = partition.log_mut() {
         let (slots, group) = (config.slots as u64, config.group_pages as u64);
         let whole = || rest.flash.iter().filter(|image| image.is_whole());
         let rear = whole().map(|image| image.position + 1).max().unwrap_or(0).next_multiple_of(group);
         let front = rear.saturating_sub(slots).max(rest.front).next_multiple_of(group).min(rear);
-        partition.restore_begin(Position(front));
+        log.restore_begin(Position(front));
         let mut images: Vec<Image> = whole().filter(|image| image.position >= front).copied().collect();
         images.sort_by_key(|image| image.position);
         for image in images {
-            partition.restore_entry(Position(image.position), PageId(image.page), image.dirty != 0);
+            log.restore_entry(Position(image.position), PageId(image.page), image.dirty != 0);
             recovered[number(PageId(image.page))] = image.version;
         }
-        partition.restore_end(Position(rear));
+        log.restore_end(Position(rear));
         for (page, durable) in rest.durable.iter().enumerate() {
             assert!(
                 recovered[page] >= *durable,

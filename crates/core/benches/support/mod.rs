@@ -40,7 +40,8 @@ pub fn settle(partition: &mut Partition<'_>) {
             Job::PullVictims(_) => {}
             Job::Dequeue { ticket, pages, .. } => {
                 for page in pages.iter().filter(|page| page.fate == Fate::SecondChance) {
-                    if let Admission::Stage { frame, .. } = partition.restage(ticket, page, Lsn(1)) {
+                    let log = partition.log_mut().expect("only a log gives second chances");
+                    if let Admission::Stage { frame, .. } = log.restage(ticket, page, Lsn(1)) {
                         partition.staged(frame);
                     }
                 }
@@ -62,8 +63,10 @@ impl Filled {
             let page = page(noise.below(pages));
             let dirty = noise.below(2) == 0;
             let from_disk = policy.populates() && partition.peek(page) == Lookup::Absent;
-            let admission =
-                if from_disk { partition.arrived(page) } else { partition.evict(page, Lsn(1), dirty, dirty) };
+            let admission = match partition.slots_mut() {
+                Some(slots) if from_disk => slots.arrived(page),
+                _ => partition.evict(page, Lsn(1), dirty, dirty),
+            };
             if let Admission::Stage { frame, .. } = admission {
                 partition.staged(frame);
                 entered += 1;

@@ -10,7 +10,8 @@ mod slots;
 mod staging;
 
 use crate::contents::Contents;
-use crate::partition::{Partition, Place};
+use crate::partition::Partition;
+use crate::placement::{Log, Slots};
 use crate::policy::{Policy, ask};
 use crate::violation::Violation;
 
@@ -20,9 +21,9 @@ impl Partition<'_> {
     /// # Errors
     /// The first broken invariant.
     pub fn check(&self) -> Result<(), Violation> {
-        let Contents { staging, pages, policy, .. } = &self.contents;
-        match &self.place {
-            Place::Ring(ring) => {
+        let Contents { staging, pages, policy, .. } = self.contents();
+        match self {
+            Partition::Log(Log { ring, .. }) => {
                 ring::positions(ring, staging)?;
                 staging::check(staging)?;
                 ring::records(ring, staging)?;
@@ -33,12 +34,12 @@ impl Partition<'_> {
                 ring::groups(ring, staging)?;
                 ask!(policy, P, memory => P::check(pages, memory))
             }
-            Place::Slots(slots) => {
+            Partition::Slots(Slots { table, .. }) => {
                 staging::check(staging)?;
                 // A page in a slot is older than all staged ones.
                 directory::check(&pages.directory, staging, |_| 0)?;
-                lists::check(pages, self.config().lists(), slots.in_sets)?;
-                slots::check(slots, pages)?;
+                lists::check(pages, self.config().lists(), table.in_sets)?;
+                slots::check(table, pages)?;
                 ask!(policy, P, memory => P::check(pages, memory))
             }
         }

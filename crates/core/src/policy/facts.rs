@@ -68,7 +68,7 @@ pub struct Facts {
     pub pulls: bool,
     /// Changed pages that DRAM evicts may be kept out, so that only the disk has them (log placement).
     pub keeps_out: bool,
-    /// Pages fetched from disk may enter: the driver reports them with [`crate::Partition::arrived`].
+    /// Pages fetched from disk may enter: the driver reports them with [`crate::Slots::arrived`].
     pub populates: bool,
     /// Pages that were not found are evidence: the driver reports them with [`crate::Partition::missed`].
     pub learns_from_misses: bool,
@@ -76,7 +76,7 @@ pub struct Facts {
     /// [`crate::Partition::set_costs`].
     pub weighs_costs: bool,
     /// A fetched page moves to DRAM, so that it is in DRAM or on flash: the driver reports it with
-    /// [`crate::Partition::taken`].
+    /// [`crate::Slots::taken`].
     pub exclusive: bool,
     /// The modes in which it cannot run, and why: the end of a sentence that begins with the policy.
     pub refuses: &'static [(Mode, &'static str)],

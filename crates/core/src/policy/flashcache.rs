@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Writes are a buffer pool's evictions of changed pages. The driver implements the modes: in write-through
-//! it evicts pages clean, in write-around it invalidates copies with [`crate::Partition::bypass`].
+//! it evicts pages clean, in write-around it invalidates copies with [`crate::Slots::bypass`].
 //!
 //! Deviations: the paper gives only "populate on every miss", the modes and 24 bytes a block. Sets, FIFO and
 //! the dirty share are flashcache's documented defaults. The dirty share is counted over the whole cache, not

@@ -9,7 +9,7 @@
 //!
 //! The text says once that the evicted page becomes the LRU page of the flash, and once that its position
 //! becomes MRU. One logical list needs the latter. A driver reports each page that it has read with
-//! [`crate::Partition::taken`].
+//! [`crate::Slots::taken`].
 //!
 //! Deviations: a page that is being written or destaged when it is fetched stays on flash too, and so does
 //! one that the driver must not take. (In the engine that is a dirty page during a checkpoint: otherwise both

@@ -85,7 +85,7 @@ impl PolicyKind {
         with_policy!(self, P => <P as Policy>::FACTS.by_group)
     }
 
-    /// Whether pages fetched from disk may enter: the driver reports them with [`crate::Partition::arrived`].
+    /// Whether pages fetched from disk may enter: the driver reports them with [`crate::Slots::arrived`].
     /// With the other policies that call changes nothing.
     pub const fn populates(self) -> bool {
         self.facts().populates
@@ -99,7 +99,7 @@ impl PolicyKind {
     }
 
     /// Whether a fetched page moves to DRAM, so that it is in DRAM or on flash: the driver reports it with
-    /// [`crate::Partition::taken`].
+    /// [`crate::Slots::taken`].
     pub const fn exclusive(self) -> bool {
         self.facts().exclusive
     }

@@ -20,13 +20,6 @@ macro_rules! policy_state {
                 })
             }
 
-            /// The kind of the policy.
-            pub(crate) fn kind(&self) -> PolicyKind {
-                match self {
-                    $(PolicyState::$kind(_) => PolicyKind::$kind,)*
-                }
-            }
-
             /// As [`Memory::format`].
             pub(crate) fn format(&mut self, sizes: &Sizes) {
                 match self {

@@ -182,7 +182,11 @@ impl Front {
         }
         let taken = self.with(|partition| {
             let stays = dirty && self.board.checkpoints.load(SeqCst) > 0;
-            if stays || !self.state.is_running() { Taken::Copied } else { partition.taken(page) }
+            if stays || !self.state.is_running() {
+                Taken::Copied
+            } else {
+                partition.slots_mut().map_or(Taken::Copied, |slots| slots.taken(page))
+            }
         })?;
         Ok(match taken {
             Taken::Copied => Fetched { source, dirty, fdirty: false },

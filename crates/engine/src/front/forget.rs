@@ -192,7 +192,7 @@ impl Front {
                 if !self.state.is_running() {
                     return Step::NotRunning;
                 }
-                if partition.records_are_full() {
+                if partition.log().is_some_and(|log| log.records_are_full()) {
                     return Step::Full;
                 }
                 let cause = early.take().or_else(|| self.board.causes.begins());
@@ -230,7 +230,8 @@ impl Front {
             return Begun::Done { found: found.into(), in_dequeue };
         }
         self.order.all_change();
-        let below = partition.forget_begin(first, last, after).expect("there is room for a record");
+        let below = partition.log_mut().and_then(|log| log.forget_begin(first, last, after));
+        let below = below.expect("there is room for a record");
         Begun::Steps { below }
     }
 
@@ -280,11 +281,17 @@ impl Front {
                 #[cfg(feature = "hooks")]
                 crate::hooks::pass("forget");
                 let some = from..entries.min(from + PLACES_AT_ONCE);
-                step(&mut |partition| partition.forget_entries(pages, below, after, some.clone()))?;
+                step(&mut |partition| {
+                    let log = partition.log_mut();
+                    log.map_or(Forget::Full, |log| log.forget_entries(pages, below, after, some.clone()))
+                })?;
             }
         } else {
             for part in parts(pages) {
-                step(&mut |partition| partition.forget_below(part, below, after))?;
+                step(&mut |partition| {
+                    let log = partition.log_mut();
+                    log.map_or(Forget::Full, |log| log.forget_below(part, below, after))
+                })?;
             }
         }
         if copies > 0 {
@@ -313,7 +320,8 @@ impl Front {
         let has_one_summary = self.layout.summary_copies() == 1;
         let durable = self.board.causes.durable();
         self.with(|partition| {
-            let may_be = partition.oldest_record_awaits().is_some_and(|after| after <= durable);
+            let awaited = partition.log().and_then(|log| log.oldest_record_awaits());
+            let may_be = awaited.is_some_and(|after| after <= durable);
             if !may_be && !mutant!("records-written-in-vain") {
                 return;
             }

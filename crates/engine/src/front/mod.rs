@@ -62,7 +62,7 @@ use crate::region::{Region, RegionMemory};
 use crate::shadow::Shadow;
 use crate::{TierError, TierMetrics, TierOptions};
 use arrayvec::ArrayVec;
-use entresol_core::{Config, Generation, PageId, Partition, Placement, Position, Shape, SlotId, mutant};
+use entresol_core::{Config, Generation, Log, PageId, Partition, Placement, Position, Shape, SlotId, mutant};
 use entresol_device::Device;
 use entresol_format::page::{self, PageFault};
 use entresol_format::stamps::Stamps;
@@ -208,6 +208,11 @@ impl Front {
     pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Result<R, Gone> {
         entresol_runtime::may_preempt();
         self.step(step)
+    }
+
+    /// As [`Front::with`], for a caller whose pages are in a log.
+    pub(crate) fn in_log<R>(&self, step: impl FnOnce(&mut Log<'_>) -> R) -> Result<R, Gone> {
+        self.with(|partition| step(partition.log_mut().expect("the pages are in a log")))
     }
 
     /// As [`Front::with`], for a caller that holds a lock under which no task may be preempted.

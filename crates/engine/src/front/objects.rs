@@ -131,11 +131,14 @@ impl Front {
     /// Waits until no version of these pages, which are dead, is on its way to disk. Dequeues that begin from
     /// now on take none there, so they are not waited for: there may always be some.
     pub(super) fn wait_for_dequeues(&self, first: PageId, last: PageId) -> Result<(), TierError> {
-        let begun = self.with(|partition| partition.dequeues_begun())?;
+        let begun = self.with(|partition| partition.log().map(|log| log.dequeues_begun()))?;
         loop {
             let seen = self.progress.epoch();
             if !self.check_running()?
-                || !self.with(|partition| partition.is_in_dequeue(first, last, begun))?
+                || !self.with(|partition| {
+                    let log = partition.log().zip(begun);
+                    log.is_some_and(|(log, begun)| log.is_in_dequeue(first, last, begun))
+                })?
             {
                 return Ok(());
             }
@@ -146,16 +149,19 @@ impl Front {
 
     /// Drops the dead pages of the group that is dequeued next, so that they are not read.
     pub(crate) fn drop_dead_of_next_dequeue(partition: &mut Partition<'_>, objects: &Objects<'_>) {
-        let entries = partition.next_dequeue();
-        partition.drop_dead(entries, |page, position| objects.is_dead(page, position));
+        let Some(log) = partition.log_mut() else { return };
+        let entries = log.next_dequeue();
+        log.drop_dead(entries, |page, position| objects.is_dead(page, position));
     }
 
     /// The records of forgotten pages before number `records` are durable, and one that all positions below
     /// `front` are gone.
     pub(crate) fn records_are_durable(&self, records: u64, front: Position) -> Result<(), Gone> {
         self.with_objects(|partition, objects| {
-            partition.recorded(records);
-            partition.front_is_durable(front);
+            if let Some(log) = partition.log_mut() {
+                log.recorded(records);
+                log.front_is_durable(front);
+            }
             if let Some(objects) = objects {
                 objects.front_passed(front);
             }

@@ -114,16 +114,19 @@ impl Front {
                 objects.locator(ObjectId(page.object()))?;
                 // A copy that was cut off is not this page. But if the cut is lost in a crash, it comes back:
                 // then no newer version may be on disk alone.
-                partition.drop_dead_copies(page, |page, position| objects.is_dead(page, position));
+                if let Some(log) = partition.log_mut() {
+                    log.drop_dead_copies(page, |page, position| objects.is_dead(page, position));
+                }
                 cut_may_be_lost =
                     objects.durable() < objects.last() && !mutant!("bypass-before-the-cut-is-durable");
             }
             if dirty || fdirty {
                 self.order.changes(page);
             }
-            let admission = match fdirty && (self.options.takes_changes || cut_may_be_lost) {
-                true => partition.evict_changed(page, lsn, dirty),
-                false => partition.evict(page, lsn, dirty, fdirty),
+            let must_enter = fdirty && (self.options.takes_changes || cut_may_be_lost);
+            let admission = match partition.log_mut() {
+                Some(log) if must_enter => log.evict_changed(page, lsn, dirty),
+                _ => partition.evict(page, lsn, dirty, fdirty),
             };
             let admission = self.hold(admission);
             if victim.is_only_copy() && matches!(admission, Admission::Bypass { .. }) {
@@ -243,7 +246,10 @@ impl Front {
             return Ok(());
         }
         let admission = self.with(|partition| match self.state.is_running() {
-            true if self.order.is_current(page, ticket) => self.hold(partition.arrived(page)),
+            true if self.order.is_current(page, ticket) => {
+                let bypasses = Admission::Bypass { stale: false };
+                self.hold(partition.slots_mut().map_or(bypasses, |slots| slots.arrived(page)))
+            }
             true => Admission::AlreadyThere,
             false => Admission::Full,
         })?;

@@ -70,7 +70,9 @@ impl Restored {
             write_sorted(&disk, &mut pages)?;
         }
         disk.sync()?;
-        partition.restore_all_clean();
+        if let Some(log) = partition.log_mut() {
+            log.restore_all_clean();
+        }
         Ok(written)
     }
 }

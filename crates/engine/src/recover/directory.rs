@@ -18,19 +18,19 @@ use super::{is_dirty, read_segment};
 use crate::TierError;
 use crate::points;
 use crate::scan::{Reader, ScannedGroup};
-use entresol_core::{Forgotten, Partition, Position, mutant};
+use entresol_core::{Forgotten, Log, Position, mutant};
 
-/// Fills `partition`. Returns the records of forgotten pages that no directory segment names, with the groups
+/// Fills `log`. Returns the records of forgotten pages that no directory segment names, with the groups
 /// whose summaries do.
 pub(crate) fn fill(
     reader: &mut Reader<'_>,
     scan: &Scan,
-    partition: &mut Partition<'_>,
+    log: &mut Log<'_>,
 ) -> Result<Vec<(u64, Forgotten)>, TierError> {
     let superblock = reader.superblock;
     let entries = u64::from(superblock.segment_entries);
-    let mut fill = Fill { scan, partition, records: Vec::new() };
-    fill.partition.restore_begin(scan.front);
+    let mut fill = Fill { scan, log, records: Vec::new() };
+    fill.log.restore_begin(scan.front);
     // Positions before the first segment, if the front is not beyond them.
     let before = (superblock.segment_first * entries).min(superblock.durable.0);
     fill.enter_groups(reader, scan.front.0..before)?;
@@ -46,8 +46,8 @@ pub(crate) fn fill(
                     let position = Position(start + at as u64);
                     let Some(view) = view.filter(|_| position >= scan.front) else { continue };
                     let dirty = is_dirty(superblock, position, view.dirty);
-                    fill.partition.restore_entry(position, view.page, dirty);
-                    fill.partition.restore_proof(position, view.proof);
+                    fill.log.restore_entry(position, view.page, dirty);
+                    fill.log.restore_proof(position, view.proof);
                 }
                 let group = start / reader.group_pages();
                 fill.records.extend(segment.records.iter().map(|record| (group, *record)));
@@ -76,16 +76,16 @@ pub(crate) fn fill(
     for (_, record) in
         records.iter().filter(|(_, record)| record.below > scan.front && !mutant!("forgotten-page-restored"))
     {
-        partition.restore_forget(record);
+        log.restore_forget(record);
     }
     records.retain(|(group, _)| group * reader.group_pages() >= covered);
-    partition.restore_end(scan.rear);
+    log.restore_end(scan.rear);
     Ok(records)
 }
 
 struct Fill<'a, 'p, 'r> {
     scan: &'a Scan,
-    partition: &'p mut Partition<'r>,
+    log: &'p mut Log<'r>,
     /// With the groups that name them.
     records: Vec<(u64, Forgotten)>,
 }
@@ -129,8 +129,8 @@ impl Fill<'_, '_, '_> {
             if let Some(entry) = entry {
                 let position = Position(start.0 + at as u64);
                 let dirty = is_dirty(reader.superblock, position, entry.dirty);
-                self.partition.restore_entry(position, entry.page, dirty);
-                self.partition.restore_proof(position, entry.checksum);
+                self.log.restore_entry(position, entry.page, dirty);
+                self.log.restore_proof(position, entry.checksum);
             }
         }
     }

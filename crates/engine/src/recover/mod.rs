@@ -97,7 +97,9 @@ pub(crate) fn restore(
     });
     let scan = Scan::of_tail(&mut reader, known.map_or(Position(0), |known| known.below))?;
     let mut region = Region::new(options, superblock.cache)?;
-    let records = directory::fill(&mut reader, &scan, &mut region.partition())?;
+    let mut partition = region.partition();
+    let log = partition.log_mut().expect("the cache that is found is a log");
+    let records = directory::fill(&mut reader, &scan, log)?;
     let (names, snapshot) = match objects_config(options, superblock.cache) {
         Some(config) => restore_objects(&mut reader, &scan, &config, &mut region)?,
         None => Default::default(),
@@ -161,8 +163,10 @@ fn restore_objects(
     };
     let mut partition = Partition::attach(partition).expect("the region was formatted as a partition");
     let entries = 0..partition.entries();
-    if !mutant!("dead-pages-restored") {
-        partition.drop_dead(entries, |page, position| recovered.is_dead(page, position));
+    if !mutant!("dead-pages-restored")
+        && let Some(log) = partition.log_mut()
+    {
+        log.drop_dead(entries, |page, position| recovered.is_dead(page, position));
     }
     reader.notices.extend(blocks.notices(&recovered, reader.superblock.clean));
     let repair = blocks.repair(&recovered, &reader.layout, config);

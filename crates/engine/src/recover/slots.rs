@@ -9,7 +9,7 @@ use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::region::Region;
 use crate::{OpenReport, TierError, TierOptions, points, unreadable};
-use entresol_core::{Directory, Partition, Position, SlotId, mutant};
+use entresol_core::{Directory, Position, SlotId, Slots, mutant};
 use entresol_device::Device;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::superblock::Superblock;
@@ -61,8 +61,9 @@ pub(crate) fn restore_slots(
     entries.sort_by_key(|(_, entry)| entry.rank);
     let mut region = Region::new(options, superblock.cache)?;
     let mut partition = region.partition();
-    let temperatures_written = restore_temperatures(flash, superblock, &layout, &mut partition, report)?;
-    fill(&mut partition, superblock, &entries, &empty, report);
+    let restored = partition.slots_mut().expect("the cache that is found is in slots");
+    let temperatures_written = restore_temperatures(flash, superblock, &layout, restored, report)?;
+    fill(restored, superblock, &entries, &empty, report);
     if cfg!(debug_assertions) {
         partition.check().expect("a restored directory keeps the invariants");
     }
@@ -89,7 +90,7 @@ impl RestoredSlots {
 }
 
 fn fill(
-    partition: &mut Partition<'_>,
+    restored: &mut Slots<'_>,
     superblock: &Superblock,
     entries: &[(SlotId, SlotEntry)],
     empty: &[(SlotId, Position)],
@@ -97,14 +98,14 @@ fn fill(
 ) {
     let newest = entries.iter().map(|(_, entry)| entry.position.0 + 1).max().unwrap_or(0);
     let rear = newest.max(superblock.next_positions().0).next_multiple_of(superblock.group_pages.into());
-    partition.restore_slots_begin(Position(rear.min(Position::MAX.0)));
-    empty.iter().for_each(|(slot, last)| partition.restore_empty_slot(*slot, *last));
+    restored.restore_slots_begin(Position(rear.min(Position::MAX.0)));
+    empty.iter().for_each(|(slot, last)| restored.restore_empty_slot(*slot, *last));
     let mut refused = 0;
     for (slot, entry) in entries {
         // Nothing that this directory names is newer than disk.
-        refused += u32::from(!partition.restore_slot(*slot, entry.page, false, entry.position));
+        refused += u32::from(!restored.restore_slot(*slot, entry.page, false, entry.position));
     }
-    partition.restore_slots_end();
+    restored.restore_slots_end();
     if refused > 0 {
         report
             .notices
@@ -138,14 +139,14 @@ fn restore_temperatures(
     flash: &dyn Device,
     superblock: &Superblock,
     layout: &Layout,
-    partition: &mut Partition<'_>,
+    restored: &mut Slots<'_>,
     report: &mut OpenReport,
 ) -> Result<u64, TierError> {
     let length = layout.temperatures_bytes() as usize;
     if length == 0 {
         return Ok(0);
     }
-    let places = partition.temperatures().len();
+    let places = restored.temperatures().len();
     let mut copy = AlignedBuffer::new(length);
     let mut newest: Option<(u64, Vec<u32>)> = None;
     for nth in 0..temperatures::COPIES {
@@ -172,6 +173,6 @@ fn restore_temperatures(
         }
     }
     let Some((nth, temperatures)) = newest else { return Ok(0) };
-    partition.restore_temperatures(temperatures);
+    restored.restore_temperatures(temperatures);
     Ok(nth + 1)
 }

@@ -33,7 +33,9 @@ impl FlashTier {
     pub fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         let found = self.forget(first, last)?;
         // A page that is not in the cache may have a record, too: a crash would find its last slot.
-        if self.parts.floor.front.with(|partition| partition.records_waiting())? > 0 {
+        if self.parts.floor.front.with(|partition| partition.log().map_or(0, |log| log.records_waiting()))?
+            > 0
+        {
             self.flush()?;
         }
         Ok(found)

@@ -11,21 +11,43 @@
 //! front lags by more than [`LAG_GROUPS_MAX`] groups, which are not searched under the latch. An unchanged
 //! page is the same as on disk, and so is each older copy that can come back.
 
-use super::{DEQUEUES, Ring};
-use crate::PageId;
-use crate::contents::Contents;
+use super::{DEQUEUES, Log};
+use crate::job::Admission;
+use crate::policy::Offer;
+use crate::{Lsn, PageId};
 
 /// Groups that are searched for an older copy. Each write of a group makes the front durable, and seldom more
 /// groups are released between two of them.
 const LAG_GROUPS_MAX: u64 = DEQUEUES as u64;
 
-impl Ring<'_> {
+impl Log<'_> {
+    /// As [`Partition::evict`](crate::Partition::evict), for a driver that cannot vouch for its own writes to
+    /// disk: a changed page enters even if the policy would keep it out.
+    pub fn evict_changed(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
+        // The policy learns of it as of any other.
+        let _ = self.contents.decide(&Offer { page, dirty, fdirty: true });
+        self.enter(page, lsn, dirty)
+    }
+
+    /// The policy does not want the page.
+    pub(crate) fn keep_out(&mut self, offer: &Offer, lsn: Lsn) -> Admission {
+        let Offer { page, dirty, fdirty } = *offer;
+        debug_assert!(self.contents.pages.directory.find(page).is_none(), "a log takes no copy back");
+        if (dirty || fdirty) && !self.may_bypass(page) {
+            return self.enter(page, lsn, dirty);
+        }
+        self.contents.decisions.note(!(page.0 << 2));
+        self.contents.kept_out(offer);
+        Admission::Bypass { stale: false }
+    }
+
     /// Whether a changed `page`, of which the index has no version, may be written to disk alone.
-    pub(crate) fn may_bypass(&self, contents: &Contents<'_>, page: PageId) -> bool {
-        let lag = self.head.released - self.head.front_durable;
-        let older_may_return = lag > LAG_GROUPS_MAX * self.group()
-            || self.may_return(contents, page, page)
-            || (self.is_being_forgotten(page) && !crate::mutant!("bypass-before-forgetting-is-durable"));
+    fn may_bypass(&self, page: PageId) -> bool {
+        let Self { contents, ring } = self;
+        let lag = ring.head.released - ring.head.front_durable;
+        let older_may_return = lag > LAG_GROUPS_MAX * ring.group()
+            || ring.may_return(contents, page, page)
+            || (ring.is_being_forgotten(page) && !crate::mutant!("bypass-before-forgetting-is-durable"));
         !older_may_return || crate::mutant!("bypass-despite-older-copy")
     }
 }

@@ -1,6 +1,6 @@
 //! Dequeues of log placement: groups are dequeued at the front of the ring, and their slots released.
 
-use super::{DEQUEUES, Dequeue, DequeueState, GROUPS_AHEAD_MIN, Ring};
+use super::{DEQUEUES, Dequeue, DequeueState, GROUPS_AHEAD_MIN, Log, Ring};
 use crate::contents::Contents;
 use crate::job::{Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::policy::{Facts, Policy, ask};
@@ -8,6 +8,7 @@ use crate::sizes::GROUP_PAGES_MAX;
 use crate::slot::{DIRTY, VALID};
 use crate::{Lsn, PageId, Position, SlotId};
 use arrayvec::ArrayVec;
+use std::ops::Range;
 
 /// Groups of a ring of `slots` that are kept free or are being freed, so that dequeues run ahead of
 /// evictions: a sixteenth of the ring, within bounds, and the spare ones. A dequeue takes as long as its
@@ -20,6 +21,95 @@ pub(crate) fn groups_ahead(slots: u32, group_pages: u32, spare_groups: u64) -> u
 #[inline(always)]
 pub(crate) const fn spare_groups(slots: u32, group_pages: u32, facts: &Facts) -> u64 {
     if slots / 16 >= group_pages { facts.spare_groups as u64 } else { 0 }
+}
+
+impl Log<'_> {
+    /// Whether a dequeue is to begin, and none does while a cleaning is under way.
+    pub fn dequeue_is_due(&self) -> bool {
+        self.ring.dequeue_is_due(&self.contents)
+    }
+
+    /// The entries of the group that is dequeued next. Dead pages that are dropped before the dequeue begins
+    /// are not read. The driver's table must be durable before the dequeue is reported done.
+    pub fn next_dequeue(&self) -> Range<u32> {
+        let first = self.ring.slot_of(self.ring.head.scan);
+        first..first + self.ring.group_pages
+    }
+
+    /// The dequeues that have begun are of groups before this position. Those of later groups take no version
+    /// to disk that is dead or forgotten by now.
+    pub fn dequeues_begun(&self) -> Position {
+        self.ring.dequeues_begun()
+    }
+
+    /// Whether pages of a dequeue that leave are to be durable on disk before its second chances are
+    /// [restaged](Self::restage).
+    pub fn leaves_first(&self, ticket: Ticket) -> bool {
+        self.ring.is_leaving(ticket)
+    }
+
+    /// The destages of a dequeue that [leave first](Self::leaves_first) are durable. The first
+    /// [`Log::restage`] implies this. The caller wakes the tasks that wait for these pages.
+    pub fn left(&mut self, ticket: Ticket) {
+        self.ring.left(ticket);
+    }
+
+    /// Gives a page of a dequeue whose fate is a second chance a position at the rear; `lsn` is the page's.
+    /// [`Admission::AlreadyThere`]: a newer version has entered in the meantime, and there is nothing to do.
+    /// [`Admission::Full`]: there is no room in staging, or it is the turn of an earlier dequeue. Ask again
+    /// when a job is complete.
+    pub fn restage(&mut self, ticket: Ticket, page: &DequeuePage, lsn: Lsn) -> Admission {
+        let Self { contents, ring } = self;
+        let (slot, dequeue) = (page.slot, ticket.0);
+        let entry = *contents.pages.directory.entry(slot.0);
+        let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-restaged");
+        if superseded {
+            ring.await_newest(contents, entry.page(), dequeue);
+        }
+        if superseded
+            || ring.forget_before_its_turn(contents, slot.0)
+            || ring.adopt_newer(contents, entry.page(), dequeue)
+        {
+            return Admission::AlreadyThere;
+        }
+        if !ring.stays(contents, ticket) || !contents.staging.frame_available() {
+            return Admission::Full;
+        }
+        assert!(ring.room(&contents.staging) > 0, "second chances have groups held back for them");
+        let dirty = entry.has(DIRTY) && !crate::mutant!("second-chance-loses-dirty");
+        let admission = contents.enter(entry.page(), lsn, dirty);
+        if let Admission::Stage { frame, .. } = admission {
+            let staged = contents.pages.directory.staged_entry(frame.0);
+            ask!(&mut contents.policy, P, memory => P::on_carry(memory, slot.0, staged));
+            ring.await_frame(frame.0, dequeue);
+        }
+        admission
+    }
+
+    /// A dequeue's second chances were restaged, or it has none: no positions are held back for it now,
+    /// though its destages may take long. May be said twice.
+    pub fn restaged(&mut self, ticket: Ticket) {
+        let head = &mut *self.ring.head;
+        let dequeue = &head.dequeues[ticket.0 as usize];
+        if dequeue.waits() || dequeue.state() == Some(DequeueState::Staying) {
+            head.enter(ticket.0, DequeueState::Open);
+        }
+    }
+
+    /// Whether the disk durably has the page in this slot, one of
+    /// [`Partition::dirty_slots`](crate::Partition::dirty_slots): its dequeue has ended, its slot is not
+    /// released yet, and no newer version has entered.
+    pub fn is_destaged(&self, slot: SlotId) -> bool {
+        let Self { contents, ring } = self;
+        let position = ring.position_of(slot.0);
+        let has_it = |dequeue: &Dequeue| {
+            dequeue.state() == Some(DequeueState::Done)
+                && (dequeue.first..dequeue.first + ring.group()).contains(&position)
+        };
+        let directory = &contents.pages.directory;
+        let is_newest = directory.find(directory.entry(slot.0).page()) == Some(slot.0);
+        ring.head.dequeues.iter().any(has_it) && is_newest
+    }
 }
 
 impl Ring<'_> {
@@ -75,6 +165,11 @@ impl Ring<'_> {
         };
         self.head.enter(dequeue, state);
         Some(BackgroundJob::Dequeue { ticket: Ticket(dequeue), one_io: self.by_group })
+    }
+
+    /// The dequeues that have begun are of groups before this position.
+    pub(super) fn dequeues_begun(&self) -> Position {
+        Position(self.head.scan)
     }
 
     /// Whole released groups of which no position was given out.
@@ -168,12 +263,12 @@ impl Ring<'_> {
     }
 
     /// Whether the second chances of a dequeue wait for its destages.
-    pub(crate) fn is_leaving(&self, ticket: Ticket) -> bool {
+    fn is_leaving(&self, ticket: Ticket) -> bool {
         self.head.dequeues[ticket.0 as usize].state() == Some(DequeueState::Leaving)
     }
 
     /// The destages of a dequeue are durable, if its second chances wait for that.
-    pub(crate) fn left(&mut self, ticket: Ticket) {
+    fn left(&mut self, ticket: Ticket) {
         if self.is_leaving(ticket) {
             self.head.enter(ticket.0, DequeueState::Left);
         }
@@ -201,65 +296,10 @@ impl Ring<'_> {
         stays
     }
 
-    /// Gives the page in `slot` of the dequeue `ticket` a position at the rear; `lsn` is the page's.
-    pub(crate) fn restage(
-        &mut self,
-        contents: &mut Contents<'_>,
-        ticket: Ticket,
-        slot: SlotId,
-        lsn: Lsn,
-    ) -> Admission {
-        let entry = *contents.pages.directory.entry(slot.0);
-        let dequeue = ticket.0;
-        let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-restaged");
-        if superseded {
-            self.await_newest(contents, entry.page(), dequeue);
-        }
-        if superseded
-            || self.forget_before_its_turn(contents, slot.0)
-            || self.adopt_newer(contents, entry.page(), dequeue)
-        {
-            return Admission::AlreadyThere;
-        }
-        if !self.stays(contents, ticket) || !contents.staging.frame_available() {
-            return Admission::Full;
-        }
-        assert!(self.room(&contents.staging) > 0, "second chances have groups held back for them");
-        let dirty = entry.has(DIRTY) && !crate::mutant!("second-chance-loses-dirty");
-        let admission = contents.enter(entry.page(), lsn, dirty);
-        if let Admission::Stage { frame, .. } = admission {
-            let staged = contents.pages.directory.staged_entry(frame.0);
-            ask!(&mut contents.policy, P, memory => P::on_carry(memory, slot.0, staged));
-            self.await_frame(frame.0, dequeue);
-        }
-        admission
-    }
-
-    /// All second chances of the dequeue have their positions, or need none: no more are held back for it,
-    /// though its destages may take long.
-    pub(crate) fn restaged(&mut self, ticket: Ticket) {
-        let dequeue = &self.head.dequeues[ticket.0 as usize];
-        if dequeue.waits() || dequeue.state() == Some(DequeueState::Staying) {
-            self.head.enter(ticket.0, DequeueState::Open);
-        }
-    }
-
     pub(crate) fn dequeued(&mut self, contents: &mut Contents<'_>, ticket: Ticket) {
         self.head.enter(ticket.0, DequeueState::Done);
         self.release(contents);
         self.head.pull = u32::from(self.pulls);
-    }
-
-    /// Whether the page in `slot`, though it may count as dirty until its slot is released, is durable on
-    /// disk: its dequeue has ended, and no newer version has entered.
-    pub(crate) fn is_destaged(&self, contents: &Contents<'_>, slot: u32) -> bool {
-        let position = self.position_of(slot);
-        let has_it = |dequeue: &Dequeue| {
-            dequeue.state() == Some(DequeueState::Done)
-                && (dequeue.first..dequeue.first + self.group()).contains(&position)
-        };
-        let directory = &contents.pages.directory;
-        self.head.dequeues.iter().any(has_it) && directory.find(directory.entry(slot).page()) == Some(slot)
     }
 
     /// Whether the oldest dequeue has ended, and the newer copies of its pages are durable.

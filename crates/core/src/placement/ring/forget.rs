@@ -17,57 +17,135 @@
 //! - No slot is released while a dirty page was forgotten whose `after` is not durable. Otherwise a crash
 //!   could show neither the page nor what made it dead.
 
-use super::Ring;
+use super::records::FORGOTTEN_MAX;
+use super::{Log, Ring};
 use crate::contents::Contents;
-use crate::job::{Forget, Forgotten, Ticket};
+use crate::job::{FORGET_PAGES_MAX, Forget};
 use crate::slot::{DIRTY, HELD, VALID};
 use crate::{PageId, Position};
 use std::ops::Range;
 
-/// Records that may wait.
-pub(crate) const FORGOTTEN_MAX: u32 = 64;
+impl Log<'_> {
+    /// For ranges longer than [`Partition::forget`](crate::Partition::forget) takes: makes the record of it.
+    /// Gives the position below which copies are to be forgotten, by [`Log::forget_entries`] or
+    /// [`Log::forget_below`]. `None`: too many records wait.
+    ///
+    /// `after` is not durable before they are forgotten: a page that got a second chance between two steps,
+    /// when its record was on flash already, would live on.
+    pub fn forget_begin(&mut self, first: PageId, last: PageId, after: u64) -> Option<Position> {
+        self.contents.decisions.note(!(first.0 << 2 | 2));
+        self.contents.decisions.note(last.0);
+        self.ring.record(&self.contents, (first, last), after)
+    }
+
+    /// Forgets the copies below `below` of the pages from `first` to `last`, looking for each page of a part
+    /// of the range, of at most [`FORGET_PAGES_MAX`] pages. The parts may come in any order.
+    pub fn forget_below(&mut self, (first, last): (PageId, PageId), below: Position, after: u64) -> Forget {
+        debug_assert!(last.0 - first.0 < FORGET_PAGES_MAX);
+        let Self { contents, ring } = self;
+        let (found, dirty) = ring.forget_each(contents, (first, last), below.0, after);
+        let in_dequeue = ring.is_on_its_way(contents, (first, last), ring.dequeues_begun());
+        Forget::Done { found, dirty, in_dequeue }
+    }
+
+    /// Forgets the copies below `below` of the pages from `first` to `last` that are in these entries of the
+    /// directory, of which there are [`Partition::entries`](crate::Partition::entries). Between two calls the
+    /// partition may be used, so the calls must go through the entries in ascending order.
+    ///
+    /// The frames come first, then the slots: a page that is published between two steps moves from its frame
+    /// to a slot, so it is found in one or the other.
+    ///
+    /// # Panics
+    /// If there are no such entries.
+    pub fn forget_entries(
+        &mut self,
+        (first, last): (PageId, PageId),
+        below: Position,
+        after: u64,
+        entries: Range<u32>,
+    ) -> Forget {
+        let Self { contents, ring } = self;
+        let (mut found, mut dirty) = (0, 0);
+        let directory = &contents.pages.directory;
+        let (slots, frames) = (directory.slots, directory.entries.len() as u32 - directory.slots);
+        for nth in entries {
+            let at = if crate::mutant!("slots-forgotten-before-frames") {
+                nth
+            } else if nth < frames {
+                slots + nth
+            } else {
+                nth - frames
+            };
+            let entry = *contents.pages.directory.entry(at);
+            let is_staged = contents
+                .pages
+                .directory
+                .frame_of(at)
+                .is_some_and(|frame| contents.staging.frame(frame).holds_page());
+            let is_wanted = (entry.has(VALID) || is_staged) && (first..=last).contains(&entry.page());
+            if is_wanted && ring.is_below(contents, at, below.0) {
+                found += 1;
+                dirty += u32::from(entry.has(DIRTY));
+                ring.forget_entry(contents, at);
+            }
+        }
+        if dirty > 0 {
+            ring.head.dead_after = ring.head.dead_after.max(after);
+        }
+        let in_dequeue = ring.is_on_its_way(contents, (first, last), ring.dequeues_begun());
+        Forget::Done { found, dirty, in_dequeue }
+    }
+
+    /// Drops the copies in these entries of the directory that `is_dead` names. The driver has a table of what
+    /// is dead, which is durable by itself, and sees to it that a crash does not bring them back
+    /// ([`Log::next_dequeue`]): no record is made. Returns how many were dropped.
+    pub fn drop_dead(
+        &mut self,
+        entries: Range<u32>,
+        mut is_dead: impl FnMut(PageId, Position) -> bool,
+    ) -> u32 {
+        let Self { contents, ring } = self;
+        let mut dropped = 0;
+        for at in entries {
+            let directory = &contents.pages.directory;
+            let entry = *directory.entry(at);
+            let is_staged =
+                directory.frame_of(at).is_some_and(|frame| contents.staging.frame(frame).holds_page());
+            if (entry.has(VALID) || is_staged) && is_dead(entry.page(), ring.position_at(contents, at)) {
+                ring.forget_entry(contents, at);
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    /// As [`Log::drop_dead`], of the copies of one page: to be asked before the page enters again.
+    pub fn drop_dead_copies(
+        &mut self,
+        page: PageId,
+        mut is_dead: impl FnMut(PageId, Position) -> bool,
+    ) -> u32 {
+        let Self { contents, ring } = self;
+        let mut dropped = 0;
+        let mut at = contents.pages.directory.find(page);
+        while let Some(entry) = at {
+            at = contents.pages.directory.find_older(entry);
+            if is_dead(page, ring.position_at(contents, entry)) {
+                ring.forget_entry(contents, entry);
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    /// Whether an older version of one of these pages may be on its way to disk, but for dequeues that have
+    /// begun since [`Log::dequeues_begun`] was `begun`.
+    pub fn is_in_dequeue(&self, first: PageId, last: PageId, begun: Position) -> bool {
+        self.ring.is_on_its_way(&self.contents, (first, last), begun)
+    }
+}
 
 impl Ring<'_> {
-    fn waiting(&self) -> u64 {
-        self.head.forgotten_next - self.head.forgotten_first
-    }
-
-    /// Whether there is no room for another record.
-    pub(crate) fn records_are_full(&self) -> bool {
-        self.waiting() == FORGOTTEN_MAX as u64
-    }
-
-    /// Notes that copies of `pages` below the present rear are stale. `None`: too many records wait.
-    pub(crate) fn record(
-        &mut self,
-        contents: &Contents<'_>,
-        pages: (PageId, PageId),
-        after: u64,
-    ) -> Option<Position> {
-        let below = Position(contents.staging.window.rear);
-        let (first, last) = pages;
-        // The next range after the newest record, with no page in between: one record.
-        let newest = (self.head.forgotten_next % FORGOTTEN_MAX as u64 + FORGOTTEN_MAX as u64 - 1) as usize
-            % FORGOTTEN_MAX as usize;
-        let record = &mut self.head.forgotten[newest];
-        let follows = record.last.0.checked_add(1) == Some(first.0) && record.first.object() == last.object();
-        if self.head.forgotten_next > self.head.forgotten_sealed
-            && follows
-            && record.below == below
-            && record.after == after
-        {
-            record.last = last;
-            return Some(below);
-        }
-        if self.records_are_full() {
-            return None;
-        }
-        let at = (self.head.forgotten_next % FORGOTTEN_MAX as u64) as usize;
-        self.head.forgotten[at] = Forgotten { first, last, below, after };
-        self.head.forgotten_next += 1;
-        Some(below)
-    }
-
     /// Forgets the pages from `first` to `last`, one by one.
     pub(crate) fn forget_pages(
         &mut self,
@@ -86,20 +164,6 @@ impl Ring<'_> {
             contents.decisions.note(last.0);
             self.record(contents, (first, last), after).expect("there is room for a record");
         }
-        let in_dequeue = self.is_on_its_way(contents, (first, last), self.dequeues_begun());
-        Forget::Done { found, dirty, in_dequeue }
-    }
-
-    /// Forgets the copies below `below` of the pages from `first` to `last`, one by one. The record was made
-    /// before.
-    pub(crate) fn forget_below(
-        &mut self,
-        contents: &mut Contents<'_>,
-        (first, last): (PageId, PageId),
-        below: Position,
-        after: u64,
-    ) -> Forget {
-        let (found, dirty) = self.forget_each(contents, (first, last), below.0, after);
         let in_dequeue = self.is_on_its_way(contents, (first, last), self.dequeues_begun());
         Forget::Done { found, dirty, in_dequeue }
     }
@@ -124,69 +188,13 @@ impl Ring<'_> {
         (found, dirty)
     }
 
-    /// Forgets the copies below `below` of the pages from `first` to `last` that are in `entries`. The record
-    /// was made before.
-    ///
-    /// The frames come first, then the slots: a page that is published between two steps moves from its frame
-    /// to a slot, so it is found in one or the other.
-    pub(crate) fn forget_entries(
+    /// Whether there was a copy of `page`, and whether one was dirty.
+    pub(super) fn forget_page(
         &mut self,
         contents: &mut Contents<'_>,
-        (first, last): (PageId, PageId),
-        below: Position,
-        after: u64,
-        entries: Range<u32>,
-    ) -> Forget {
-        let (mut found, mut dirty) = (0, 0);
-        let directory = &contents.pages.directory;
-        let (slots, frames) = (directory.slots, directory.entries.len() as u32 - directory.slots);
-        for nth in entries {
-            let at = if crate::mutant!("slots-forgotten-before-frames") {
-                nth
-            } else if nth < frames {
-                slots + nth
-            } else {
-                nth - frames
-            };
-            let entry = *contents.pages.directory.entry(at);
-            let is_staged = contents
-                .pages
-                .directory
-                .frame_of(at)
-                .is_some_and(|frame| contents.staging.frame(frame).holds_page());
-            let is_wanted = (entry.has(VALID) || is_staged) && (first..=last).contains(&entry.page());
-            if is_wanted && self.is_below(contents, at, below.0) {
-                found += 1;
-                dirty += u32::from(entry.has(DIRTY));
-                self.forget_entry(contents, at);
-            }
-        }
-        if dirty > 0 {
-            self.head.dead_after = self.head.dead_after.max(after);
-        }
-        let in_dequeue = self.is_on_its_way(contents, (first, last), self.dequeues_begun());
-        Forget::Done { found, dirty, in_dequeue }
-    }
-
-    /// Whether a crash may find a copy of one of the pages in a slot that is released: nothing else was
-    /// written there, and the restart may begin before it.
-    pub(super) fn may_return(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
-        let slots = u64::from(self.slots);
-        let oldest = self.head.front_durable.max(self.head.released.saturating_sub(slots));
-        (oldest..self.head.released).any(|position| {
-            let page = contents.pages.directory.entry((position % slots) as u32).page();
-            (first..=last).contains(&page)
-        })
-    }
-
-    /// All positions below `front` are released, and that is durable. (When a cache is given up, more are
-    /// durably gone than were released.)
-    pub(crate) fn front_is_durable(&mut self, front: Position) {
-        self.head.front_durable = self.head.front_durable.max(front.0.min(self.head.released));
-    }
-
-    /// Whether there was a copy of `page`, and whether one was dirty.
-    fn forget_page(&mut self, contents: &mut Contents<'_>, page: PageId, below: u64) -> (bool, bool) {
+        page: PageId,
+        below: u64,
+    ) -> (bool, bool) {
         let (mut found, mut dirty) = (false, false);
         let mut at = contents.pages.directory.find(page);
         while let Some(entry) = at {
@@ -228,68 +236,12 @@ impl Ring<'_> {
         }
     }
 
-    /// Whether a record that is not durable names `page`.
-    pub(super) fn is_being_forgotten(&self, page: PageId) -> bool {
-        let mut numbers = self.head.forgotten_first..self.head.forgotten_next;
-        numbers.any(|number| {
-            let record = &self.head.forgotten[(number % FORGOTTEN_MAX as u64) as usize];
-            (record.first..=record.last).contains(&page)
-        })
-    }
-
-    fn is_below(&self, contents: &Contents<'_>, at: u32, below: u64) -> bool {
+    pub(super) fn is_below(&self, contents: &Contents<'_>, at: u32, below: u64) -> bool {
         self.position_at(contents, at).0 < below
     }
 
-    /// Drops the copies in `entries` that the driver's own table calls dead. Returns how many. No record is
-    /// made: that table is durable by itself.
-    pub(crate) fn drop_dead(
-        &mut self,
-        contents: &mut Contents<'_>,
-        entries: Range<u32>,
-        mut is_dead: impl FnMut(PageId, Position) -> bool,
-    ) -> u32 {
-        let mut dropped = 0;
-        for at in entries {
-            let directory = &contents.pages.directory;
-            let entry = *directory.entry(at);
-            let is_staged =
-                directory.frame_of(at).is_some_and(|frame| contents.staging.frame(frame).holds_page());
-            if (entry.has(VALID) || is_staged) && is_dead(entry.page(), self.position_at(contents, at)) {
-                self.forget_entry(contents, at);
-                dropped += 1;
-            }
-        }
-        dropped
-    }
-
-    /// As [`Ring::drop_dead`], of the copies of one page.
-    pub(crate) fn drop_dead_copies(
-        &mut self,
-        contents: &mut Contents<'_>,
-        page: PageId,
-        mut is_dead: impl FnMut(PageId, Position) -> bool,
-    ) -> u32 {
-        let mut dropped = 0;
-        let mut at = contents.pages.directory.find(page);
-        while let Some(entry) = at {
-            at = contents.pages.directory.find_older(entry);
-            if is_dead(page, self.position_at(contents, entry)) {
-                self.forget_entry(contents, entry);
-                dropped += 1;
-            }
-        }
-        dropped
-    }
-
-    /// The slots of the group that is dequeued next.
-    pub(crate) fn next_dequeue(&self) -> Range<u32> {
-        let first = self.slot_of(self.head.scan);
-        first..first + self.group_pages
-    }
-
     /// A staged page is struck out; its frame only fills up its group. A page in a slot is superseded.
-    fn forget_entry(&mut self, contents: &mut Contents<'_>, at: u32) {
+    pub(super) fn forget_entry(&mut self, contents: &mut Contents<'_>, at: u32) {
         match contents.pages.directory.frame_of(at) {
             Some(frame) => {
                 let group = self.groups[(frame / self.group_pages) as usize];
@@ -307,20 +259,10 @@ impl Ring<'_> {
 
     /// Whether an older version of one of the pages may be on its way to disk: by a cleaning, or by the
     /// dequeue of a group before `end`.
-    pub(crate) fn is_on_its_way(
-        &self,
-        contents: &Contents<'_>,
-        (first, last): (PageId, PageId),
-        end: Position,
-    ) -> bool {
+    fn is_on_its_way(&self, contents: &Contents<'_>, (first, last): (PageId, PageId), end: Position) -> bool {
         let is_being_cleaned =
             self.is_being_cleaned(contents, first, last) && !crate::mutant!("forget-ignores-cleanings");
         is_being_cleaned || self.is_being_dequeued(contents, (first, last), end)
-    }
-
-    /// The dequeues that have begun are of groups before this position.
-    pub(crate) fn dequeues_begun(&self) -> Position {
-        Position(self.head.scan)
     }
 
     /// Whether a dequeue under way, of a group before `end`, has a version of one of the pages.
@@ -345,76 +287,5 @@ impl Ring<'_> {
             let entry = contents.pages.directory.entry(self.slot_of(*position));
             (first..=last).contains(&entry.page())
         })
-    }
-
-    /// The records that wait, oldest first, for the summary of the group of the write `ticket`; with the
-    /// number after the last of them. They are not extended any more.
-    ///
-    /// They end before the first one whose `after` is beyond `durable`, or whose copies may be in a later
-    /// group than this one: such a copy would stay on flash when the summary is overwritten.
-    pub(crate) fn records(
-        &mut self,
-        contents: &Contents<'_>,
-        ticket: Ticket,
-        durable: u64,
-    ) -> (impl Iterator<Item = Forgotten> + '_, u64) {
-        let group_end = contents.staging.frame(ticket.0 * self.group_pages).position.0 + self.group();
-        let (first, next) = (self.head.forgotten_first, self.head.forgotten_next);
-        let at = |number: u64| (number % FORGOTTEN_MAX as u64) as usize;
-        let waits_longer = |number: &u64| {
-            let record = &self.head.forgotten[at(*number)];
-            let is_late = record.below.0 > group_end && !crate::mutant!("record-before-its-copies");
-            record.after > durable || is_late
-        };
-        let end = (first..next).find(waits_longer).unwrap_or(next);
-        self.head.forgotten_sealed = self.head.forgotten_sealed.max(end);
-        let forgotten = &self.head.forgotten;
-        let rear = Position(contents.staging.window.rear);
-        let record = move |number: u64| match forgotten[at(number)] {
-            record if crate::mutant!("record-below-is-the-rear-now") => Forgotten { below: rear, ..record },
-            record => record,
-        };
-        ((first..end).map(record), end)
-    }
-
-    /// The oldest record that is not durable.
-    pub(crate) fn oldest_record(&self) -> Option<&Forgotten> {
-        let first = (self.head.forgotten_first % FORGOTTEN_MAX as u64) as usize;
-        (self.waiting() > 0).then(|| &self.head.forgotten[first])
-    }
-
-    /// All records before number `end` are durable on flash.
-    pub(crate) fn recorded(&mut self, end: u64) {
-        self.head.forgotten_first = self.head.forgotten_first.max(end);
-    }
-
-    /// Everything up to `after` is durable.
-    pub(crate) fn dead_is_durable(&mut self, contents: &mut Contents<'_>, after: u64) {
-        self.head.dead_durable = self.head.dead_durable.max(after);
-        self.release(contents);
-    }
-
-    /// Whether forgotten dirty pages keep slots from being released.
-    pub(crate) fn awaits_dead(&self) -> bool {
-        self.head.dead_after > self.head.dead_durable
-    }
-
-    /// A restart finds a record: copies that were restored so far and are below its position are stale.
-    pub(crate) fn restore_forget(&mut self, contents: &mut Contents<'_>, record: &Forgotten) {
-        let Forgotten { first, last, below, .. } = *record;
-        let slots = contents.pages.directory.slots;
-        if last.0 - first.0 < slots as u64 {
-            for page in (first.0..=last.0).map(PageId) {
-                self.forget_page(contents, page, below.0);
-            }
-            return;
-        }
-        for slot in 0..slots {
-            let entry = contents.pages.directory.entry(slot);
-            let is_wanted = entry.has(VALID) && (first..=last).contains(&entry.page());
-            if is_wanted && self.is_below(contents, slot, below.0) {
-                self.forget_entry(contents, slot);
-            }
-        }
     }
 }

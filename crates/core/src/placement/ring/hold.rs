@@ -5,7 +5,7 @@
 //! for them as for second chances. In a ring without a free group a held page leaves all the same: nothing
 //! waits for the end of a hold, since the holder may itself wait for room.
 
-use super::Ring;
+use super::{Log, Ring};
 use crate::PageId;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -24,28 +24,37 @@ pub(crate) struct Hold {
     from: u64,
 }
 
-impl Ring<'_> {
-    fn held(&self) -> &[Hold] {
-        &self.head.held[..self.head.holds as usize]
-    }
-
-    /// Holds the versions of `page` that enter from `rear` on. False: too many are held.
-    pub(crate) fn hold(&mut self, page: PageId, rear: u64) -> bool {
-        let most = HOLDS_MAX.min((self.slots / HELD_PART) as usize);
-        let is_held = (self.head.holds as usize) < most;
+impl Log<'_> {
+    /// Versions of `page` that enter from now on do not leave the flash until [`Log::let_go`], whatever the
+    /// policy says: a dequeue gives the newest one a second chance, as long as a group of the ring is free. A
+    /// page is held once at a time. False: too many pages are held, at most [`HOLDS_MAX`] and a quarter of
+    /// the slots.
+    #[must_use]
+    pub fn hold(&mut self, page: PageId) -> bool {
+        let head = &mut *self.ring.head;
+        let most = HOLDS_MAX.min((self.ring.slots / HELD_PART) as usize);
+        let is_held = (head.holds as usize) < most;
         if is_held {
-            self.head.held[self.head.holds as usize] = Hold { page: page.0, from: rear };
-            self.head.holds += 1;
+            let from = self.contents.staging.window.rear;
+            head.held[head.holds as usize] = Hold { page: page.0, from };
+            head.holds += 1;
         }
         is_held
     }
 
-    /// Ends one hold of `page`.
-    pub(crate) fn let_go(&mut self, page: PageId) {
-        let at = self.held().iter().position(|held| held.page == page.0);
+    /// Ends one [`Log::hold`] of `page`.
+    pub fn let_go(&mut self, page: PageId) {
+        let at = self.ring.held().iter().position(|held| held.page == page.0);
         let at = at.expect("a page that is let go was held");
-        self.head.holds -= 1;
-        self.head.held[at] = self.head.held[self.head.holds as usize];
+        let head = &mut *self.ring.head;
+        head.holds -= 1;
+        head.held[at] = head.held[head.holds as usize];
+    }
+}
+
+impl Ring<'_> {
+    fn held(&self) -> &[Hold] {
+        &self.head.held[..self.head.holds as usize]
     }
 
     pub(super) fn is_held(&self, page: PageId, position: u64) -> bool {

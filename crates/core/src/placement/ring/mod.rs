@@ -34,25 +34,28 @@
 
 mod bypass;
 mod clean;
+mod confirm;
 mod dequeue;
 mod forget;
 mod hold;
+mod records;
+mod restore;
 mod write;
 
 pub use clean::CLEANINGS_MAX;
 pub(crate) use dequeue::{groups_ahead, spare_groups};
-pub(crate) use forget::FORGOTTEN_MAX;
 pub use hold::HOLDS_MAX;
 use hold::Hold;
+pub(crate) use records::FORGOTTEN_MAX;
 
 use crate::contents::Contents;
-use crate::job::Forgotten;
+use crate::job::{Admission, Forgotten, SlotView};
 use crate::policy::{Facts, Policy};
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
 use crate::slot::{DIRTY, HELD, REFERENCED, VALID};
 use crate::staging::{FrameState, Staging};
-use crate::{PageId, Position};
+use crate::{Lsn, PageId, SlotId};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
 /// Dequeues that may be under way at once.
@@ -156,7 +159,7 @@ pub(crate) struct RingHead {
     pub front_durable: u64,
     /// Positions below are to be written though their group is not full.
     pub flush_to: u64,
-    /// Positions below are to be [confirmed](crate::Partition::confirm).
+    /// Positions below are to be [confirmed](Log::confirm).
     pub confirm_to: u64,
     /// Number of the first record of forgotten pages that waits, and of the next one.
     pub forgotten_first: u64,
@@ -193,6 +196,31 @@ impl RingHead {
         self.waiting = self.waiting + u16::from(state.waits()) - u16::from(dequeue.waits());
         self.staying = self.staying + u16::from(state == DequeueState::Staying) - u16::from(stayed);
         dequeue.state = state as u32;
+    }
+}
+
+/// A cache with log placement: what only such a one can do. What both placements can is at
+/// [`Partition`](crate::Partition).
+// As [`Slots`](crate::Slots): what both have comes first.
+#[repr(C)]
+pub struct Log<'r> {
+    pub(crate) contents: Contents<'r>,
+    pub(crate) ring: Ring<'r>,
+}
+
+impl Log<'_> {
+    /// Stages `page`, if there is room.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
+        if !self.ring.takes_one(&self.contents.staging) {
+            return Admission::Full;
+        }
+        self.contents.take_in(page, lsn, dirty, page.0 << 1 | 1)
+    }
+
+    /// As [`Partition::slot`](crate::Partition::slot).
+    pub(crate) fn slot(&self, slot: SlotId) -> Option<SlotView> {
+        self.contents.view(slot, HELD)
     }
 }
 
@@ -376,20 +404,5 @@ impl<'r> Ring<'r> {
             self.head.superseded -= 1;
         }
         contents.pages.directory.entry_mut(slot).lower(VALID | HELD | DIRTY | REFERENCED);
-    }
-
-    /// A restart finds that the version of `page` restored so far, if any, is not the newest.
-    pub(crate) fn restore_invalidate(&mut self, contents: &mut Contents<'_>, page: PageId) {
-        if let Some(slot) = contents.pages.directory.find(page) {
-            self.supersede(contents, slot);
-        }
-    }
-
-    /// Restarts at `front`: a multiple of the group size, as is the rear, which staging holds.
-    pub(crate) fn begin_at(&mut self, front: Position) {
-        self.head.released = front.0;
-        self.head.released_slot = (front.0 % self.slots as u64) as u32;
-        self.head.scan = front.0;
-        self.head.front_durable = front.0;
     }
 }

@@ -1,6 +1,6 @@
 //! Writes of log placement: staged groups are written to flash, and their pages become the valid versions.
 
-use super::{Group, Ring};
+use super::{Group, Log, Ring};
 use crate::contents::Contents;
 use crate::job::{Flush, FrameId, Ticket, WriteJob, WritePage, WritePages};
 use crate::policy::{Policy, ask};
@@ -8,6 +8,33 @@ use crate::slot::{DIRTY, HELD, REFERENCED};
 use crate::staging::{FrameState, Staging};
 use crate::{Position, SlotId};
 use std::ops::Range;
+
+impl Log<'_> {
+    /// What the write `ticket`, which is under way, flushes; `None`: nothing.
+    pub fn flush_of(&self, ticket: Ticket) -> Option<Flush> {
+        let group = self.ring.groups[ticket.0 as usize];
+        let frame = ticket.0 * self.ring.group_pages;
+        let first = self.contents.staging.frame(frame).position;
+        let Group { flushed, flushing, .. } = group;
+        (flushing != 0).then_some(Flush { first, frame: FrameId(frame), upto: flushing, flushed })
+    }
+
+    /// Places of the group of the write `ticket` that were flushed before.
+    pub fn flushed_places(&self, ticket: Ticket) -> u32 {
+        self.ring.groups[ticket.0 as usize].flushed
+    }
+
+    /// Which pages a summary of the group that starts at `first`, and is in staging, names: bit `i` is that
+    /// at position `first + i`. These are the pages that are neither missing nor forgotten, and those that
+    /// were flushed before they were forgotten: until their record is durable, they may be all that a crash
+    /// leaves.
+    pub fn staged_pages(&self, first: Position) -> u128 {
+        let staging = &self.contents.staging;
+        let end = (first.0 + u64::from(staging.group_pages)).min(staging.window.rear);
+        let is_named = |position: &u64| staging.at(*position).is_named();
+        (first.0..end).filter(is_named).fold(0, |set, at| set | 1 << (at - first.0))
+    }
+}
 
 impl Ring<'_> {
     /// Whether the group of `frame` is full, or may be written page by page, or a flush waits for this frame:
@@ -45,33 +72,6 @@ impl Ring<'_> {
             first = after;
         }
         self.confirmation(contents, pages)
-    }
-
-    /// Starts the write of a summary alone, which [confirms](crate::Partition::confirm) the newest flush.
-    fn confirmation(&mut self, contents: &Contents<'_>, pages: &mut WritePages) -> Option<WriteJob> {
-        if self.head.confirm_to <= contents.staging.window.front {
-            return None;
-        }
-        let (first, at) = self.unconfirmed(contents)?;
-        let group = &mut self.groups[at];
-        if self.head.confirm_to < first + u64::from(group.flushed)
-            || group.writing != 0
-            || group.flushing != 0
-        {
-            return None;
-        }
-        group.flushing = group.flushed;
-        pages.clear();
-        Some(WriteJob { ticket: Ticket(at as u32), one_io: self.by_group, completes_group: false })
-    }
-
-    /// The group of which no durable summary says how far it is flushed: its first position and its number.
-    pub(crate) fn unconfirmed(&self, contents: &Contents<'_>) -> Option<(u64, usize)> {
-        let staging = &contents.staging;
-        let groups = (staging.window.front..staging.window.rear).step_by(self.group_pages as usize);
-        groups
-            .map(|first| (first, (staging.frame_of(first) / self.group_pages) as usize))
-            .find(|(_, at)| self.groups[*at].flushed > self.groups[*at].confirmed)
     }
 
     /// Whether the group that starts at `first`, of which everything before `end` is or can be written, is to
@@ -149,15 +149,6 @@ impl Ring<'_> {
             group.flushing = upto;
         }
         WriteJob { ticket: Ticket(at as u32), one_io: self.by_group, completes_group }
-    }
-
-    /// What the write `ticket`, which is under way, flushes.
-    pub(crate) fn flush_of(&self, contents: &Contents<'_>, ticket: Ticket) -> Option<Flush> {
-        let group = self.groups[ticket.0 as usize];
-        let frame = ticket.0 * self.group_pages;
-        let first = contents.staging.frame(frame).position;
-        let Group { flushed, flushing, .. } = group;
-        (flushing != 0).then_some(Flush { first, frame: FrameId(frame), upto: flushing, flushed })
     }
 
     pub(crate) fn written(&mut self, contents: &mut Contents<'_>, ticket: Ticket, pages: &[WritePage]) {

@@ -1,15 +1,43 @@
 //! Dequeues of slot placement: slots are emptied, and dirty pages copied to disk.
 
-use super::SlotTable;
 use super::write::{Place, is_overtaken, place_of};
+use super::{SlotTable, Slots};
 use crate::SlotId;
 use crate::contents::Contents;
-use crate::directory::PageDirectory;
 use crate::job::{BackgroundJob, CleanPage, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::pages::Pages;
 use crate::policy::{Policy, ask};
 use crate::slot::{BUSY, DIRTY};
 use crate::staging::FrameState;
+
+impl Slots<'_> {
+    /// Begins to copy the dirty page in `slot` to disk. `None`: it is busy.
+    pub(crate) fn clean(&mut self, slot: u32) -> Option<CleanPage> {
+        let pages = &mut self.contents.pages;
+        pages.directory.is_idle(slot).then(|| start_copy(pages, slot))
+    }
+
+    /// The page in `slot` is on disk.
+    pub(crate) fn cleaned(&mut self, slot: u32) {
+        let directory = &mut self.contents.pages.directory;
+        directory.entry_mut(slot).lower(BUSY | DIRTY);
+        directory.counts.dirty -= 1;
+    }
+
+    /// The page in `slot` could not be copied to disk.
+    pub(crate) fn clean_failed(&mut self, slot: u32) {
+        self.contents.pages.directory.entry_mut(slot).lower(BUSY);
+    }
+
+    /// The next dirty slot at or after `from`, to be cleaned. `Err` names a dirty slot with work under way:
+    /// ask for it again when that is done. `None`: no dirty slot is left. For the checkpoint of a policy whose
+    /// directory does not survive a crash.
+    pub fn sweep(&mut self, from: SlotId) -> Option<Result<CleanPage, SlotId>> {
+        let directory = &self.contents.pages.directory;
+        let slot = (from.0..directory.slots).find(|slot| directory.entry(*slot).has(DIRTY))?;
+        Some(self.clean(slot).ok_or(SlotId(slot)))
+    }
+}
 
 impl SlotTable<'_> {
     /// Starts a dequeue or, if none is due, a cleaning.
@@ -57,7 +85,7 @@ impl SlotTable<'_> {
 
     /// A dirty page that blocks the one at `position`.
     fn dequeue_for(&mut self, contents: &mut Contents<'_>, position: u64) -> Option<(u32, Fate)> {
-        let Contents { staging, pages, policy, decisions } = contents;
+        let Contents { staging, pages, policy, decisions, .. } = contents;
         let frame = staging.frame_of(position);
         let entry = pages.directory.staged_entry(frame);
         if !staging.frame(frame).is(FrameState::Ready)
@@ -103,27 +131,10 @@ impl SlotTable<'_> {
 }
 
 /// Describes the copy of `slot` to disk and marks the slot busy.
-pub(crate) fn start_copy(pages: &mut Pages<'_>, slot: u32) -> CleanPage {
+fn start_copy(pages: &mut Pages<'_>, slot: u32) -> CleanPage {
     let entry = pages.directory.entry_mut(slot);
     entry.raise(BUSY);
     let page = entry.page();
     let generation = Generation::LowByte(pages.lists.generation_byte(slot));
     CleanPage { page, slot: SlotId(slot), generation }
-}
-
-/// The page in `slot` is on disk.
-pub(crate) fn cleaned(directory: &mut PageDirectory<'_>, slot: u32) {
-    directory.entry_mut(slot).lower(BUSY | DIRTY);
-    directory.counts.dirty -= 1;
-}
-
-/// The page in `slot` could not be copied to disk.
-pub(crate) fn clean_failed(directory: &mut PageDirectory<'_>, slot: u32) {
-    directory.entry_mut(slot).lower(BUSY);
-}
-
-/// The next dirty slot at or after `from`. `Err(slot)`: that slot is dirty and busy.
-pub(crate) fn sweep(directory: &PageDirectory<'_>, from: u32) -> Option<Result<u32, u32>> {
-    let slot = (from..directory.slots).find(|slot| directory.entry(*slot).has(DIRTY))?;
-    Some(if directory.is_idle(slot) { Ok(slot) } else { Err(slot) })
 }

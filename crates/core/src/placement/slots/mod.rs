@@ -22,18 +22,19 @@
 //! - With sets, pages and free slots are in their set and in the set's lists.
 //! - At most one dequeue is under way for a staged page. `emptied_for` names its slot until the dequeue ends.
 
+mod bypass;
 mod dequeue;
+mod restore;
 mod write;
 
-use crate::PageId;
 use crate::contents::Contents;
+use crate::job::{Admission, SlotView};
 use crate::pages::Pages;
 use crate::policy::{Lists, Policy, ask};
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
 use crate::slot::{DIRTY, NIL, VALID};
-use crate::staging::FrameState;
-pub(crate) use dequeue::{clean_failed, cleaned, start_copy, sweep};
+use crate::{Lsn, PageId, SlotId};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Scalars of the slots.
@@ -51,6 +52,62 @@ pub(crate) struct SlotTableHead {
     dequeuing: u32,
     /// Keeps the head a multiple of 8 bytes long.
     reserved: u32,
+}
+
+/// A cache with slot placement: what only such a one can do. What both placements can is at
+/// [`Partition`](crate::Partition).
+// As [`Log`](crate::Log): what both have comes first.
+#[repr(C)]
+pub struct Slots<'r> {
+    pub(crate) contents: Contents<'r>,
+    pub(crate) table: SlotTable<'r>,
+}
+
+impl Slots<'_> {
+    /// Stages `page`, if there is room, and records that as `decision`.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {
+        if !self.contents.staging.frame_available() {
+            return Admission::Full;
+        }
+        self.contents.take_in(page, lsn, dirty, decision)
+    }
+
+    /// Asks the policy whether it takes a copy of `page`, which [`Partition::fetch`](crate::Partition::fetch)
+    /// did not find and which the driver has read from disk into DRAM.
+    ///
+    /// The answer is as for [`Partition::evict`](crate::Partition::evict). The page is clean, so the driver
+    /// need not wait when staging is full ([`Admission::Full`]), and has nothing to do after
+    /// [`Admission::Bypass`]. Only policies that [populate](crate::PolicyKind::populates) ever admit the page.
+    pub fn arrived(&mut self, page: PageId) -> Admission {
+        let room = self.table.has_room(&self.contents);
+        let Contents { pages, policy, decisions, .. } = &mut self.contents;
+        if pages.directory.find(page).is_some() {
+            return Admission::AlreadyThere;
+        }
+        if !ask!(policy, P, memory => P::arrive(pages, memory, page, room)) {
+            decisions.note(!(page.0 << 1));
+            return Admission::Bypass { stale: false };
+        }
+        self.enter(page, Lsn(0), false, !(page.0 << 1 | 1))
+    }
+
+    /// To be asked when [`Partition::next_write`](crate::Partition::next_write) gives nothing: whether a page
+    /// waits for room that only a background job makes. A search for background jobs while the page was still
+    /// being copied in has missed it.
+    pub fn write_waits_for_background(&self) -> bool {
+        self.table.waits_for_background(&self.contents)
+    }
+
+    /// The slot that holds a version of `page`, whether or not newer ones are in staging.
+    pub fn slot_holding(&self, page: PageId) -> Option<SlotId> {
+        self.contents.pages.directory.find_on_flash(page).map(SlotId)
+    }
+
+    /// As [`Partition::slot`](crate::Partition::slot).
+    pub(crate) fn slot(&self, slot: SlotId) -> Option<SlotView> {
+        self.contents.view(slot, VALID)
+    }
 }
 
 /// The slots as places for any page.
@@ -130,41 +187,6 @@ impl<'r> SlotTable<'r> {
     /// A checkpoint begins: all pages staged so far are written, even if newer versions overtake them.
     pub(crate) fn begin_checkpoint(&mut self, contents: &Contents<'_>) {
         self.head.checkpoint = contents.staging.window.rear;
-    }
-
-    /// Whether a copy of `page` is being written, copied in or copied to disk.
-    pub(crate) fn is_busy(&self, contents: &Contents<'_>, page: PageId) -> bool {
-        let directory = &contents.pages.directory;
-        let mut at = directory.find(page);
-        while let Some(entry) = at {
-            let idle = match directory.frame_of(entry) {
-                None => directory.is_idle(entry),
-                Some(frame) => contents.staging.frame(frame).is(FrameState::Ready),
-            };
-            if !idle {
-                return true;
-            }
-            at = directory.find_older(entry);
-        }
-        false
-    }
-
-    /// Forgets every copy of `page`. `None`: a copy is [busy](Self::is_busy); ask again later.
-    pub(crate) fn forget(&mut self, contents: &mut Contents<'_>, page: PageId) -> Option<bool> {
-        if self.is_busy(contents, page) {
-            return None;
-        }
-        if contents.pages.directory.find(page).is_none() {
-            return Some(false);
-        }
-        while let Some(entry) = contents.pages.directory.find(page) {
-            match contents.pages.directory.frame_of(entry) {
-                None => self.empty(contents, entry),
-                Some(frame) => self.finish_frame(contents, frame),
-            }
-        }
-        contents.staging.retire(1);
-        Some(true)
     }
 
     /// A restart finds `page` in `slot`.

@@ -154,7 +154,9 @@ mod tests {
     }
 
     fn intervals<'p>(partition: &'p mut Partition<'_>) -> &'p mut Intervals {
-        let PolicyState::Lc(memory) = &mut partition.contents.policy else { panic!("the policy is LC") };
+        let PolicyState::Lc(memory) = &mut partition.contents_mut().policy else {
+            panic!("the policy is LC")
+        };
         memory.intervals
     }
 

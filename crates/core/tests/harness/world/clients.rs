@@ -50,7 +50,8 @@ impl World {
     /// The page has been read from disk.
     pub(super) fn arrived(&mut self, page: u32) {
         self.walk_may_miss(page);
-        let got = partition!(self).arrived(id(page));
+        // A log takes nothing that comes from disk.
+        let Some(got) = partition!(self).slots_mut().map(|slots| slots.arrived(id(page))) else { return };
         self.model.arrived(id(page), got);
         if let Admission::Stage { frame, position } = got {
             self.arrivals += 1;
@@ -63,7 +64,7 @@ impl World {
 
     /// The page has been read into DRAM.
     pub(super) fn taken(&mut self, page: u32) {
-        let got = partition!(self).taken(id(page));
+        let Some(got) = partition!(self).slots_mut().map(|slots| slots.taken(id(page))) else { return };
         self.model.taken(id(page), got);
         if let Taken::Moved { dirty } = got {
             self.moves += 1;
@@ -120,7 +121,7 @@ impl World {
         let Frame { version, dirty, fdirty } = self.dram[&page];
         let mut frame = Frame { version, dirty, fdirty: false };
         let got = if self.mode == Mode::Around && fdirty {
-            let got = partition!(self).bypass(id(page));
+            let got = slots(&mut partition!(self)).bypass(id(page));
             self.model.bypassed(id(page), got);
             got
         } else {

@@ -41,7 +41,9 @@ impl World {
     pub(super) fn record_front(&mut self) {
         let mut partition = partition!(self);
         let front = partition.window().0;
-        partition.front_is_durable(front);
+        if let Some(log) = partition.log_mut() {
+            log.front_is_durable(front);
+        }
         self.recorded_front = front.0;
         self.model.front_is_durable(front.0);
     }
@@ -49,8 +51,8 @@ impl World {
     /// Composes the summary of a write that completes or flushes a group.
     pub(super) fn compose_summary(&mut self, ticket: Ticket, first: u64, upto: u64) -> Summing {
         let mut partition = partition!(self);
-        let named = partition.staged_pages(Position(first));
-        let (records, end) = partition.records(ticket, self.dead.synced);
+        let named = log(&mut partition).staged_pages(Position(first));
+        let (records, end) = log(&mut partition).records(ticket, self.dead.synced);
         let group_end = first + u64::from(self.config.group_pages);
         self.model.records(self.dead.synced, group_end, &records, end);
         let cell = self.summary_cell(first);
@@ -87,7 +89,7 @@ impl World {
         }
         let cell = self.summary_cell(summing.first);
         cell.durable = cell.writing.take().expect("it was being written");
-        partition!(self).recorded(summing.records);
+        log(&mut partition!(self)).recorded(summing.records);
         self.model.recorded(summing.records);
         self.recorded(summing.records);
     }
@@ -113,15 +115,13 @@ impl World {
 
     /// What the partition says to be flushed is on flash.
     pub(super) fn verify_flushed(&mut self) {
-        if self.config.policy.placement() == Placement::Slots {
-            return;
-        }
         let partition = partition!(self);
+        let Some(log) = partition.log() else { return };
         let (published, flushed) = (partition.published().0, partition.flushed().0);
         let group = u64::from(self.config.group_pages);
         for position in published..flushed {
             let first = position / group * group;
-            if partition.staged_pages(Position(first)) >> (position - first) & 1 == 0 {
+            if log.staged_pages(Position(first)) >> (position - first) & 1 == 0 {
                 continue;
             }
             let staged = self.staging[(position % u64::from(self.config.staging_pages())) as usize];
@@ -137,16 +137,20 @@ impl World {
         assert!(flushed >= self.flush_promised, "flushed to {flushed} of {}", self.flush_promised);
     }
 
+    pub(super) fn records_waiting(&mut self) -> u32 {
+        partition!(self).log().map_or(0, |log| log.records_waiting())
+    }
+
     /// Flushes until no record waits.
     pub(super) fn record_all(&mut self) {
         for _ in 0..4 {
-            if partition!(self).records_waiting() == 0 {
+            if self.records_waiting() == 0 {
                 break;
             }
             self.flush();
             self.settle(true);
         }
-        assert_eq!(partition!(self).records_waiting(), 0, "a flush writes the records");
+        assert_eq!(self.records_waiting(), 0, "a flush writes the records");
         self.assert_all_promised();
     }
 

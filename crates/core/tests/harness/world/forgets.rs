@@ -171,7 +171,7 @@ impl World {
             return;
         }
         let after = self.dead.newest + 1;
-        let got = partition!(self).forget_begin(id(first), id(last), after);
+        let got = log(&mut partition!(self)).forget_begin(id(first), id(last), after);
         self.model.forget_begin((id(first), id(last)), after, got);
         match got {
             None => self.dead.full += 1,
@@ -243,17 +243,17 @@ impl World {
                 let end = (from + entries.clamp(1, most)).min(all);
                 let got = if by_page {
                     let part = (id(from), id(end - 1));
-                    let got = partition!(self).forget_below(part, below, after);
+                    let got = log(&mut partition!(self)).forget_below(part, below, after);
                     self.model.forget_below(part, below, &got);
                     got
                 } else {
-                    let got = partition!(self).forget_entries(ids, below, after, from..end);
+                    let got = log(&mut partition!(self)).forget_entries(ids, below, after, from..end);
                     self.model.forget_entries(ids, below, from..end, &got);
                     got
                 };
                 self.count(&got, after);
-                let begun = partition!(self).dequeues_begun();
-                let in_dequeue = partition!(self).is_in_dequeue(ids.0, ids.1, begun);
+                let begun = log(&mut partition!(self)).dequeues_begun();
+                let in_dequeue = log(&mut partition!(self)).is_in_dequeue(ids.0, ids.1, begun);
                 self.dead.waits += u64::from(end == all && in_dequeue);
                 self.dead.deaths[at].stage = match end == all {
                     true => Stage::Waits(if in_dequeue { open } else { Vec::new() }),
@@ -273,7 +273,7 @@ impl World {
     }
 
     fn write_dead(&mut self, at: usize) {
-        let records = self.dead.recorded + u64::from(partition!(self).records_waiting());
+        let records = self.dead.recorded + u64::from(self.records_waiting());
         let death = &mut self.dead.deaths[at];
         death.stage = Stage::Written { records };
         for page in death.existing(self.disk.len()) {
@@ -306,7 +306,9 @@ impl World {
 
     fn tell_dead(&mut self) {
         self.dead.told = self.dead.synced;
-        partition!(self).dead_is_durable(self.dead.synced);
+        if let Some(log) = partition!(self).log_mut() {
+            log.dead_is_durable(self.dead.synced);
+        }
     }
 
     /// Records before number `end` are durable on flash.
@@ -346,10 +348,9 @@ impl World {
     }
 
     pub(super) fn verify_dead(&mut self) {
-        let awaited = partition!(self).awaits_dead();
         let expected = (self.dead.dirty > self.dead.told).then_some(self.dead.dirty);
-        if self.config.policy.placement() == Placement::Log {
-            assert_eq!(awaited, expected, "what must be durable before slots are released");
+        if let Some(log) = partition!(self).log() {
+            assert_eq!(log.awaits_dead(), expected, "what must be durable before slots are released");
         }
     }
 

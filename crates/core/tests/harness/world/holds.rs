@@ -24,7 +24,7 @@ impl World {
     pub fn hold_step(&mut self, choices: &mut Choices) {
         if choices.once_in(2) && !self.held.is_empty() {
             let held = self.held.swap_remove(choices.below(self.held.len()));
-            partition!(self).let_go(id(held.page));
+            log(&mut partition!(self)).let_go(id(held.page));
             self.model.let_go(id(held.page));
             return;
         }
@@ -35,7 +35,7 @@ impl World {
         }
         let mut partition = partition!(self);
         let from = partition.window().1.0;
-        let is_held = partition.hold(id(page));
+        let is_held = log(&mut partition).hold(id(page));
         self.model.hold(id(page), is_held);
         if is_held {
             self.held.push(Held { page, from, is_there: false });

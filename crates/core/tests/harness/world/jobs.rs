@@ -8,7 +8,7 @@ impl World {
         let mut partition = partition!(self);
         let job = if writes_only { partition.next_write() } else { partition.next_job() };
         let flush = match &job {
-            Some(Job::Write { ticket, .. }) => partition.flush_of(*ticket),
+            Some(Job::Write { ticket, .. }) => partition.log().and_then(|log| log.flush_of(*ticket)),
             _ => None,
         };
         self.model.job(job.as_ref(), flush.as_ref(), writes_only);
@@ -123,7 +123,9 @@ impl World {
                     let next = self.restage(*ticket, pages, read, from);
                     if next == Some(pages.len()) {
                         self.model.restaged(pages);
-                        partition!(self).restaged(*ticket);
+                        if let Some(log) = partition!(self).log_mut() {
+                            log.restaged(*ticket);
+                        }
                     }
                     *step = Step::Restage(next.unwrap_or(from));
                     (false, next.is_some())
@@ -137,7 +139,9 @@ impl World {
                 _ => {
                     if self.advance_destage(pages, read, step) {
                         self.model.left(pages);
-                        partition!(self).left(*ticket);
+                        if let Some(log) = partition!(self).log_mut() {
+                            log.left(*ticket);
+                        }
                         *step = Step::Restage(0);
                     }
                     (false, true)
@@ -218,7 +222,7 @@ impl World {
         let is_read = |c: &&Content| page.generation == Generation::Exact(Position(c.position));
         let content = *read.iter().find(is_read).expect("it was read");
         let before = partition!(self).slot(page.slot).expect("the slot is in use");
-        let got = partition!(self).restage(ticket, page, Lsn(content.version));
+        let got = log(&mut partition!(self)).restage(ticket, page, Lsn(content.version));
         self.model.restage(page, got);
         match got {
             Admission::Full => {
@@ -248,11 +252,8 @@ impl World {
     }
 
     pub(super) fn sweep_one(&mut self) {
-        if self.config.policy.placement() != Placement::Slots {
-            return;
-        }
         let from = SlotId(self.sweep);
-        let got = partition!(self).sweep(from);
+        let Some(got) = partition!(self).slots_mut().map(|slots| slots.sweep(from)) else { return };
         self.model.swept(from, &got);
         match got {
             None => self.sweep = 0,

@@ -5,8 +5,8 @@ use super::reuse_evidence::costs;
 use super::{Choices, Model, model_of};
 use entresol_core::{
     Admission, CleanPage, Cleaning, Config, Costs, DequeuePage, DequeuePages, Fate, Flush, Generation, Job,
-    Lookup, Lsn, PageId, Partition, Placement, PolicyKind, Position, SlotId, Taken, Ticket, WritePage,
-    WritePages, region_bytes,
+    Log, Lookup, Lsn, PageId, Partition, Placement, PolicyKind, Position, SlotId, Slots, Taken, Ticket,
+    WritePage, WritePages, region_bytes,
 };
 use flushes::{SummaryCell, Summing};
 use forgets::Deaths;
@@ -160,6 +160,16 @@ macro_rules! partition {
     ($world:expr) => {
         Partition::attach($world.region.as_mut_bytes()).expect("the region holds a partition")
     };
+}
+
+/// What only log placement answers.
+fn log<'p, 'r>(partition: &'p mut Partition<'r>) -> &'p mut Log<'r> {
+    partition.log_mut().expect("log placement")
+}
+
+/// What only slot placement answers.
+fn slots<'p, 'r>(partition: &'p mut Partition<'r>) -> &'p mut Slots<'r> {
+    partition.slots_mut().expect("slot placement")
 }
 
 mod clients;

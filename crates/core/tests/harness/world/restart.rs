@@ -16,10 +16,10 @@ impl World {
         partition.set_costs(&costs(&self.config));
         let entries: Vec<_> =
             recovered.entries.iter().map(|c| (Position(c.position), id(c.page), c.dirty)).collect();
-        if self.config.policy.placement() == Placement::Log {
-            partition.restore_begin(front);
-            restore(&mut partition, &recovered, u64::from(self.config.group_pages));
-            partition.restore_end(rear);
+        if let Some(log) = partition.log_mut() {
+            log.restore_begin(front);
+            restore(log, &recovered, u64::from(self.config.group_pages));
+            log.restore_end(rear);
         }
         self.model.restored(&entries, &recovered.all_records(), front, rear);
         self.assume(&recovered);
@@ -80,18 +80,18 @@ impl World {
 }
 
 /// Restores entries and records as `restore.rs` prescribes: in ascending order of the groups that name them.
-fn restore(partition: &mut Partition<'_>, recovered: &Recovered, group: u64) {
+fn restore(log: &mut Log<'_>, recovered: &Recovered, group: u64) {
     let mut records = recovered.records.iter().peekable();
-    let mut apply = |partition: &mut Partition<'_>, before: u64| {
+    let mut apply = |log: &mut Log<'_>, before: u64| {
         while let Some(summary) = records.next_if(|summary| summary.first < before) {
-            summary.records.iter().for_each(|record| partition.restore_forget(record));
+            summary.records.iter().for_each(|record| log.restore_forget(record));
         }
     };
     for content in &recovered.entries {
-        apply(partition, content.position / group * group);
+        apply(log, content.position / group * group);
         let position = Position(content.position);
-        partition.restore_entry(position, id(content.page), content.dirty);
-        partition.restore_proof(position, proof(content));
+        log.restore_entry(position, id(content.page), content.dirty);
+        log.restore_proof(position, proof(content));
     }
-    apply(partition, u64::MAX);
+    apply(log, u64::MAX);
 }

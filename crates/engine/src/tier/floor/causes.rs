@@ -25,13 +25,15 @@ impl Causes {
     /// Makes durable what made forgotten dirty pages dead, as far as it has ended, so that slots can be
     /// released and records be written. Those who wait for that are told.
     pub(crate) fn settle_dead(&self) -> Result<(), TierError> {
-        let Some(after) = self.front.with(|partition| partition.awaits_dead())? else { return Ok(()) };
+        let Some(after) = self.front.with(|partition| partition.log()?.awaits_dead())? else { return Ok(()) };
         self.settle(after)?;
         let durable = self.front.board.causes.durable();
         self.front.with(|partition| {
             // The pages of a cache that has failed meanwhile are looked for where they are.
-            if self.front.state.is_running() {
-                partition.dead_is_durable(durable);
+            if self.front.state.is_running()
+                && let Some(log) = partition.log_mut()
+            {
+                log.dead_is_durable(durable);
             }
         })?;
         if !mutant!("settled-is-not-told") {
@@ -44,7 +46,7 @@ impl Causes {
     /// were forgotten, too, which keep no slot from being released. False: it has not ended, and that will be
     /// told (`job_is_done`).
     pub(crate) fn settle_oldest_record(&self) -> Result<bool, TierError> {
-        let Some(after) = self.front.with(|partition| partition.oldest_record_awaits())? else {
+        let Some(after) = self.front.with(|partition| partition.log()?.oldest_record_awaits())? else {
             return Ok(true);
         };
         self.settle(after)?;
@@ -66,8 +68,9 @@ impl Causes {
     /// forgotten page, makes durable what the oldest one needs. Whether there was something to do.
     pub(crate) fn settle_dead_if_possible(&self) -> Result<bool, TierError> {
         let (awaited, of_full) = self.front.with(|partition| {
-            let of_oldest = partition.oldest_record_awaits().filter(|_| partition.records_are_full());
-            (partition.awaits_dead(), of_oldest)
+            let Some(log) = partition.log() else { return (None, None) };
+            let of_oldest = log.oldest_record_awaits().filter(|_| log.records_are_full());
+            (log.awaits_dead(), of_oldest)
         })?;
         let can_be_settled = self.front.board.causes.can_be_settled();
         let durable = self.front.board.causes.durable();

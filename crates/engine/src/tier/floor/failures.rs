@@ -135,7 +135,7 @@ impl Failures {
             true => Err(Gone),
             false => self.front.with(|partition| {
                 let leaves = self.front.state.begin_to_leave();
-                leaves.then(|| (partition.unsaved(), partition.awaits_dead()))
+                leaves.then(|| (partition.unsaved(), partition.log().and_then(|log| log.awaits_dead())))
             }),
         };
         let Ok(first) = first else { return self.give_up() };

@@ -168,8 +168,9 @@ impl ObjectLog {
     /// Drops all dead pages, so that none goes to disk. Nobody uses the cache any more.
     pub(crate) fn drop_dead(&self) -> Result<(), Gone> {
         self.front.with_objects(|partition, objects| {
-            if let Some(objects) = objects {
-                partition.drop_dead(0..partition.entries(), |page, position| objects.is_dead(page, position));
+            let entries = 0..partition.entries();
+            if let (Some(objects), Some(log)) = (objects, partition.log_mut()) {
+                log.drop_dead(entries, |page, position| objects.is_dead(page, position));
             }
         })
     }

@@ -15,7 +15,7 @@ pub(crate) struct StagedPages {
 /// The records that must be durable for a flush, in addition to its pages: those made before it, and since.
 /// A page that was forgotten meanwhile is not flushed; its record is.
 pub(crate) fn records_due(partition: &Partition<'_>, made_before: u64) -> u64 {
-    let made = partition.records_made();
+    let made = partition.log().map_or(0, |log| log.records_made());
     let forgotten_since = made > made_before && !mutant!("flush-leaves-forgotten-pages");
     if forgotten_since { made } else { made_before }
 }
@@ -30,7 +30,7 @@ impl StagedPages {
     pub(crate) fn drain(&self) -> Result<Position, TierError> {
         self.causes.settle_dead()?;
         let close = |partition: &mut Partition<'_>| {
-            if partition.records_waiting() > 0 {
+            if partition.log().is_some_and(|log| log.records_waiting() > 0) {
                 // A group takes them, if there is none.
                 partition.flush();
             }
@@ -38,7 +38,7 @@ impl StagedPages {
         };
         let (rear, made_before) = self.front.with(|partition| {
             close(partition);
-            (Position(partition.occupancy().entered), partition.records_made())
+            (Position(partition.occupancy().entered), partition.log().map_or(0, |log| log.records_made()))
         })?;
         self.front.writes.notify_one();
         let mut records = None;
@@ -55,7 +55,8 @@ impl StagedPages {
                 if is_written {
                     records.get_or_insert_with(|| records_due(partition, made_before));
                 }
-                let is_recorded = partition.records_durable() >= records.unwrap_or(made_before);
+                let durable = partition.log().map_or(0, |log| log.records_durable());
+                let is_recorded = durable >= records.unwrap_or(made_before);
                 if !is_recorded && may_record {
                     close(partition);
                 }

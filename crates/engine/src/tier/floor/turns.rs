@@ -158,7 +158,9 @@ impl Drop for Writing<'_> {
         // Where the memory is given up, so is the order.
         let _ = front.step(|partition| {
             announced.iter().for_each(|(page, _)| front.order.write_ends(*page));
-            held.iter().for_each(|(page, _)| partition.let_go(*page));
+            if let Some(log) = partition.log_mut() {
+                held.iter().for_each(|(page, _)| log.let_go(*page));
+            }
         });
     }
 }

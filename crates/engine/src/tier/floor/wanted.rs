@@ -36,9 +36,9 @@ fn begin(
 ) -> (Copies, ArrayVec<PageId, BATCH>) {
     let (mut copies, mut busy) = (Copies::new(), ArrayVec::new());
     for page in pages {
-        if let Some(objects) = objects {
+        if let (Some(objects), Some(log)) = (objects, partition.log_mut()) {
             let is_dead = |page: PageId, position: Position| objects.is_dead(page, position);
-            partition.drop_dead_copies(*page, is_dead);
+            log.drop_dead_copies(*page, is_dead);
         }
         match partition.clean(*page) {
             Cleaning::Clean => {}
@@ -245,7 +245,9 @@ impl WantedPages {
     fn let_dequeues_begin(&self) -> Result<(), TierError> {
         let seen = self.front.progress.epoch();
         self.front.background.notify_one();
-        if self.front.check_running()? && self.front.with(|partition| partition.dequeue_is_due())? {
+        if self.front.check_running()?
+            && self.front.with(|partition| partition.log().is_some_and(|log| log.dequeue_is_due()))?
+        {
             self.front.await_progress(seen)?;
         }
         Ok(())

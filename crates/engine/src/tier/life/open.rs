@@ -300,8 +300,10 @@ fn resume(
                 (next.front, next.rear) = (first, first);
                 (next.durable, next.session_rear) = (first, first);
                 let mut partition = region.partition();
-                partition.restore_slots_begin(first);
-                partition.restore_slots_end();
+                if let Some(restored) = partition.slots_mut() {
+                    restored.restore_slots_begin(first);
+                    restored.restore_slots_end();
+                }
             }
             Ok((next, found, region))
         }

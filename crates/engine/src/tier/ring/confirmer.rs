@@ -1,6 +1,6 @@
 //! Confirms the newest flush of an idle cache within a second: from then on damage of it is known to be
 //! damage, and not taken for a flush that power has cut off. Of an open group a summary confirms it
-//! ([`entresol_core::Partition::confirm`]), of a full one a superblock.
+//! ([`entresol_core::Log::confirm`]), of a full one a superblock.
 
 use crate::TierError;
 use crate::front::Front;
@@ -68,8 +68,9 @@ impl Confirmer {
     }
 
     fn unconfirmed(&self) -> Result<Option<Unconfirmed>, Gone> {
-        let (parts, published) =
-            self.front.with(|partition| (partition.unconfirmed(), partition.published()))?;
+        let (parts, published) = self
+            .front
+            .with(|partition| (partition.log().and_then(|log| log.unconfirmed()), partition.published()))?;
 
         let groups = (published > self.superblocks.told_durable() && !mutant!("full-group-not-confirmed"))
             .then_some(Unconfirmed::Groups(published));
@@ -83,7 +84,7 @@ impl Confirmer {
         }
         match unconfirmed {
             Unconfirmed::Parts(flushed) => {
-                self.front.with(|partition| partition.confirm(flushed))?;
+                self.front.in_log(|log| log.confirm(flushed))?;
                 self.front.writes.notify_one();
             }
             Unconfirmed::Groups(_) => {

@@ -133,7 +133,8 @@ impl Degrader {
     /// The pages of which flash has a newer version than the disk, and those of which memory has one.
     fn what_disk_lacks(&self) -> Result<(PageRanges, PageRanges), TierError> {
         let mut slots: Vec<PageId> = self.front.collect(|partition, found| {
-            let lacking = partition.dirty_slots().filter(|(slot, _)| !partition.is_destaged(*slot));
+            let is_destaged = |slot| partition.log().is_some_and(|log| log.is_destaged(slot));
+            let lacking = partition.dirty_slots().filter(|(slot, _)| !is_destaged(*slot));
             lacking.for_each(|(_, page)| found(page));
         })?;
         let staged: Vec<PageId> =

@@ -87,11 +87,11 @@ impl Dequeuer {
                 self.front.options.page_format.unseal(bytes, page.page.expect("only pages were read"));
             }
         }
-        let leaves_first = self.front.with(|partition| partition.leaves_first(ticket))?;
+        let leaves_first = self.front.in_log(|log| log.leaves_first(ticket))?;
         if leaves_first {
             points::DEQUEUE_LEFT_FIRST.reach();
             self.leave(&whole, scratch)?;
-            self.front.with(|partition| partition.left(ticket))?;
+            self.front.in_log(|log| log.left(ticket))?;
             if !mutant!("left-is-not-told") {
                 self.front.progress.notify_all();
             }
@@ -104,7 +104,7 @@ impl Dequeuer {
             }
         }
         if pages.iter().any(|page| page.fate == Fate::SecondChance) {
-            self.front.with(|partition| partition.restaged(ticket))?;
+            self.front.in_log(|log| log.restaged(ticket))?;
         }
         if mutant!("reuse-before-destage") {
             self.front.with(|partition| partition.dequeued(ticket))?;
@@ -235,11 +235,13 @@ impl Dequeuer {
                 return Ok(false);
             }
             let admission = self.front.with_objects(|partition, objects| {
+                // Only a log gives second chances.
+                let Some(log) = partition.log_mut() else { return Admission::AlreadyThere };
                 if let (Some(objects), Some(id)) = (objects, page.page) {
                     // It has died since the dequeue was planned: at its new position it would live again.
-                    partition.drop_dead_copies(id, |id, position| objects.is_dead(id, position));
+                    log.drop_dead_copies(id, |id, position| objects.is_dead(id, position));
                 }
-                partition.restage(ticket, page, lsn)
+                log.restage(ticket, page, lsn)
             })?;
             match admission {
                 Admission::AlreadyThere => {

@@ -87,7 +87,7 @@ impl Flusher {
     pub(crate) fn flush_flash(&self) -> Result<(), TierError> {
         let (rear, made_before) = self.front.with(|partition| {
             let (_, rear) = partition.window();
-            (rear, partition.records_made())
+            (rear, partition.log().map_or(0, |log| log.records_made()))
         })?;
         let mut records = None;
         loop {
@@ -102,7 +102,7 @@ impl Flusher {
                 let is_durable = partition.flushed() >= rear || mutant!("flush-returns-at-once");
                 if is_durable {
                     let due = *records.get_or_insert_with(|| records_due(partition, made_before));
-                    if partition.records_durable() >= due {
+                    if partition.log().is_none_or(|log| log.records_durable() >= due) {
                         return true;
                     }
                 }
@@ -124,7 +124,8 @@ impl Flusher {
     /// If the summary of the open group has no room for more records, the group is closed.
     fn make_room_for_records(&self, partition: &mut Partition<'_>) {
         let (_, rear) = partition.window();
-        if partition.records_waiting() > 0 && self.records.is_full(self.front.group_number(rear)) {
+        let waits = partition.log().is_some_and(|log| log.records_waiting() > 0);
+        if waits && self.records.is_full(self.front.group_number(rear)) {
             partition.close_group();
         }
     }

@@ -9,9 +9,9 @@
 //!   before it serves any. A checkpoint is made before they are a sixteenth of the slots.
 //! - Writes of one page are made one after the other, on flash and on disk. Writes of other pages, and
 //!   dequeues, never wait for one of them.
-//! - While a page is written to disk, the flash keeps its new version ([`Partition::hold`]), though the ring
-//!   goes round meanwhile. So a power failure that tears the write leaves one whole version. If too many
-//!   pages are held, others go past the flash. A dequeue releases clean pages when the disk is synced.
+//! - While a page is written to disk, the flash keeps its new version ([`entresol_core::Log::hold`]), though
+//!   the ring goes round meanwhile. So a power failure that tears the write leaves one whole version. If too
+//!   many pages are held, others go past the flash. A dequeue releases clean pages when the disk is synced.
 //! - A version that was read is never followed by an older one, unless the disk fails: a reader that finds a
 //!   page neither staged nor on flash waits for its write (`Reads::look_up`). It may have been forgotten, or
 //!   damaged, since it was read.
@@ -39,11 +39,12 @@ pub(crate) struct WriteThrough {
 
 /// Holds all of these pages. None: too many are held.
 fn hold<'a>(partition: &mut Partition<'_>, pages: &'a [(PageId, &'a [u8])]) -> &'a [(PageId, &'a [u8])] {
-    let held = pages.iter().take_while(|(page, _)| partition.hold(*page)).count();
+    let Some(log) = partition.log_mut() else { return &[] };
+    let held = pages.iter().take_while(|(page, _)| log.hold(*page)).count();
     if held == pages.len() {
         return pages;
     }
-    pages[..held].iter().for_each(|(page, _)| partition.let_go(*page));
+    pages[..held].iter().for_each(|(page, _)| log.let_go(*page));
     &[]
 }
 
@@ -124,7 +125,7 @@ impl WriteThrough {
 
     /// No copy of these pages is on flash any more, nor is found there after a crash.
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<(), TierError> {
-        let records = || self.front.with(|partition| (partition.records_made(), partition.records_durable()));
+        let records = || self.front.in_log(|log| (log.records_made(), log.records_durable()));
         // Pages that are lost stay so until the disk has the new versions.
         match mutant!("lost-page-found-too-early") {
             true => self.deletions.forget_range(first, last)?,

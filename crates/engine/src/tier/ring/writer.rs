@@ -51,7 +51,7 @@ impl Part {
     fn of(partition: &Partition<'_>, job: WriteJob, pages: &[WritePage]) -> Self {
         let WriteJob { ticket, one_io, completes_group } = job;
         let group_pages = partition.config().group_pages;
-        let flush = partition.flush_of(ticket);
+        let flush = partition.log().and_then(|log| log.flush_of(ticket));
         let (first, frame) = match (&flush, pages.first()) {
             (Some(flush), _) => (flush.first, flush.frame),
             (None, Some(page)) => {
@@ -68,7 +68,7 @@ impl Part {
             completes: completes_group,
             needs_summary: completes_group || flush.is_some(),
             upto: flush.map_or(if completes_group { group_pages } else { 0 }, |flush| flush.upto),
-            flushed: partition.flushed_places(ticket),
+            flushed: partition.log().map_or(0, |log| log.flushed_places(ticket)),
         }
     }
 
@@ -251,13 +251,17 @@ impl Writer {
         let names_records = part.completes || self.flash.layout.summary_copies() > 1;
         let ((front, _), durable, present, (waiting, mut records)) = self.front.with(|partition| {
             let all = mutant!("forgotten-page-in-summary");
-            let present = if all { u128::MAX } else { partition.staged_pages(part.first) };
+            let present = partition.log().map_or(0, |log| log.staged_pages(part.first));
+            let present = if all { u128::MAX } else { present };
             (
                 partition.window(),
                 partition.published(),
                 present,
                 if names_records {
-                    partition.records(part.ticket, durable_causes)
+                    partition
+                        .log_mut()
+                        .map(|log| log.records(part.ticket, durable_causes))
+                        .unwrap_or_default()
                 } else {
                     Default::default()
                 },
@@ -389,7 +393,7 @@ impl Writes for Writer {
         let named = self.write_part(&part, pages, scratch)?;
         let (published, named) = self.front.with(|partition| {
             // A page that was forgotten while its group was written will not be in the next segment.
-            let named = named & partition.staged_pages(part.first);
+            let named = partition.log().map_or(0, |log| named & log.staged_pages(part.first));
             if !mutant!("valid-before-written") {
                 partition.written(part.ticket, pages);
             }

@@ -113,7 +113,7 @@ impl Cleaner {
             let mut end = false;
             let mut busy = false;
             while copies.has_room() {
-                match self.front.with(|partition| partition.sweep(from))? {
+                match self.front.with(|partition| partition.slots_mut()?.sweep(from))? {
                     None => end = true,
                     Some(Err(slot)) => (from, busy) = (slot, true),
                     Some(Ok(page)) => {

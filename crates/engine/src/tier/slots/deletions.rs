@@ -29,7 +29,8 @@ impl Deletions {
             }
             let (slot, admission) = self.front.with(|partition| {
                 self.front.order.changes(page);
-                (partition.slot_holding(page), partition.bypass(page))
+                let slots = partition.slots_mut().expect("the pages are in slots");
+                (slots.slot_holding(page), slots.bypass(page))
             })?;
             if admission == Admission::Full {
                 self.front.background.notify_one();

@@ -50,7 +50,8 @@ impl Materialiser {
         let mut buffer = AlignedBuffer::new(length);
         let (head, payload) = buffer.split_at_mut(BLOCK_BYTES);
         let places = self.front.with(|partition| {
-            let temperatures = partition.temperatures();
+            let Some(slots) = partition.slots() else { return 0 };
+            let temperatures = slots.temperatures();
             let places = temperatures.len();
             for (bytes, temperature) in payload.chunks_exact_mut(4).zip(temperatures) {
                 bytes.copy_from_slice(&temperature.to_le_bytes());
@@ -81,10 +82,11 @@ impl Materialiser {
         let mut entries: Vec<(Position, Option<SlotEntry>)> =
             vec![(Position(0), None); self.front.config.slots as usize];
         self.front.with(|partition| {
+            let Some(slots) = partition.slots() else { return };
             for (slot, (last, _)) in (0..).map(SlotId).zip(&mut entries) {
-                *last = Position(partition.slot_generation(slot).into());
+                *last = Position(slots.slot_generation(slot).into());
             }
-            for (rank, (slot, page)) in partition.slots_in_order().enumerate() {
+            for (rank, (slot, page)) in slots.slots_in_order().enumerate() {
                 let clean = partition.slot(slot).is_some_and(|view| !view.dirty);
                 let (position, entry) = &mut entries[slot.0 as usize];
                 let (position, rank) = (*position, rank as u64);

@@ -76,7 +76,7 @@ impl Upkeep {
     /// Writes a page to disk when nothing on flash can be taken for it any more.
     fn write_unmoved(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
         if self.front.check_running()? {
-            let slot = self.front.with(|partition| partition.slot_holding(victim.page))?;
+            let slot = self.front.with(|partition| partition.slots()?.slot_holding(victim.page))?;
             self.forgets(victim.page, slot)?;
         }
         self.disk_writes.write(victim.page, data)

@@ -70,7 +70,8 @@ impl Writes for Writer {
         let (job, made_room, waits) = self.front.step(|partition| {
             let published = partition.published();
             let job = partition.take_write(pages);
-            let waits = job.is_none() && partition.write_waits_for_background();
+            let waits =
+                job.is_none() && partition.slots().is_some_and(|slots| slots.write_waits_for_background());
             (job, partition.published() > published, waits)
         })?;
         if let (Some(motion), Some(_)) = (motion, &job) {

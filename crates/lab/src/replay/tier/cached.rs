@@ -129,7 +129,9 @@ impl<'t> Cached<'t> {
         if !self.config.policy.populates() || !self.mode.populates() {
             return;
         }
-        match self.partition.arrived(self.id(page)) {
+        let id = self.id(page);
+        let Some(slots) = self.partition.slots_mut() else { return };
+        match slots.arrived(id) {
             Admission::Stage { frame, position } => {
                 self.metrics.populated += 1;
                 if self.stage(frame, position, page) {
@@ -147,7 +149,10 @@ impl<'t> Cached<'t> {
     /// The partition forgets every copy of `page`.
     fn forget(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) {
         let id = self.id(page);
-        while self.partition.bypass(id) == Admission::Full {
+        let bypass = |partition: &mut Partition<'_>| {
+            partition.slots_mut().expect("a log takes no copy back").bypass(id)
+        };
+        while bypass(&mut self.partition) == Admission::Full {
             self.work(now, pool);
         }
     }
@@ -159,7 +164,8 @@ impl<'t> Cached<'t> {
         if !self.config.policy.exclusive() {
             return flags;
         }
-        match self.partition.taken(self.id(page)) {
+        let id = self.id(page);
+        match self.partition.slots_mut().map_or(Taken::Copied, |slots| slots.taken(id)) {
             Taken::Copied => flags,
             Taken::Moved { dirty } => {
                 self.metrics.moved_up += 1;
@@ -205,8 +211,8 @@ impl<'t> Cached<'t> {
                 }
             }
             self.writes.push(done);
-            if completes_group {
-                self.partition.front_is_durable(front);
+            if let (true, Some(log)) = (completes_group, self.partition.log_mut()) {
+                log.front_is_durable(front);
             }
             self.partition.written(ticket, &pages);
         }
@@ -310,8 +316,8 @@ impl<'t> Cached<'t> {
     }
 
     fn restage(&mut self, ticket: Ticket, page: &DequeuePage, now: Time) {
-        loop {
-            match self.partition.restage(ticket, page, NO_LSN) {
+        while let Some(log) = self.partition.log_mut() {
+            match log.restage(ticket, page, NO_LSN) {
                 Admission::AlreadyThere => return,
                 Admission::Full | Admission::Bypass { .. } => self.write_all(now),
                 Admission::Stage { frame, .. } => {
@@ -464,7 +470,7 @@ impl Layer for Cached<'_> {
         if self.is_log() {
             return done;
         }
-        while let Some(Ok(page)) = self.partition.sweep(from) {
+        while let Some(Ok(page)) = self.partition.slots_mut().and_then(|slots| slots.sweep(from)) {
             from = SlotId(page.slot.0 + 1);
             self.metrics.dequeue_reads += 1;
             done = done.max(self.flash.read(now, u64::from(page.slot.0), 1));

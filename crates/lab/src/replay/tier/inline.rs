@@ -13,7 +13,7 @@ use super::super::device::Device;
 use super::super::pool::{Order, Pool, Victim};
 use super::backlog::{Backlog, WRITES_MAX};
 use super::{Fetched, Layer, Totals};
-use entresol_core::{Admission, CleanPage, Job, Lookup, Lsn, Mode, PageId, Partition};
+use entresol_core::{Admission, CleanPage, Job, Lookup, Lsn, Mode, PageId, Partition, Slots};
 use entresol_engine::{Source, TierMetrics};
 use entresol_runtime::Time;
 
@@ -59,6 +59,10 @@ impl<'t> Inline<'t> {
             writes: Backlog::new(WRITES_MAX),
             metrics: TierMetrics::default(),
         }
+    }
+
+    fn slots(&mut self) -> &mut Slots<'t> {
+        self.partition.slots_mut().expect("flashcache places pages in slots")
     }
 
     fn id(&self, page: u32) -> PageId {
@@ -131,7 +135,7 @@ impl Layer for Inline<'_> {
         }
         self.metrics.disk_reads += 1;
         let read = self.disk.read(now, id.number().into(), 1);
-        let admission = self.partition.arrived(id);
+        let admission = self.slots().arrived(id);
         self.metrics.populated += u64::from(matches!(admission, Admission::Stage { .. }));
         Fetched { source: Source::Disk, flags: 0, done: self.take(admission, read) }
     }
@@ -149,7 +153,7 @@ impl Layer for Inline<'_> {
             _ => self.write_disk(now, id),
         };
         let admission = match self.mode {
-            Mode::WriteAround | Mode::ReadOnly => self.partition.bypass(id),
+            Mode::WriteAround | Mode::ReadOnly => self.slots().bypass(id),
             mode => self.partition.evict(id, NO_LSN, mode == Mode::WriteBack, true),
         };
         let end = self.take(admission, now).max(written);
