@@ -10,13 +10,15 @@
 //! 1. the disk's older version of the page is served;
 //! 2. power fails again;
 //! 3. the copy on flash is readable again and is served: a version that was never written since.
+//!
+//! Without a log above, the other pages are destaged first: their last write to disk may be torn.
 
 use super::Restored;
 use crate::buffer::AlignedBuffer;
 use crate::disk::{DiskPages, Home};
 use crate::to_disk::{READS_MAX, named, read_what_is_there, write_sorted};
 use crate::{TierError, TierOptions, points};
-use entresol_core::{Generation, Lookup, Mode, PageId, SlotId};
+use entresol_core::{Generation, Lookup, Mode, PageId, SlotId, mutant};
 use entresol_device::Device;
 use entresol_format::PageFormat;
 use entresol_format::label::Label;
@@ -42,6 +44,7 @@ impl Restored {
         disk.find_lost(label, None)?;
         let has_no_log_above = options.page_format.has_no_owner_with_a_log() && options.objects == 0;
         let may_lose = has_no_log_above && superblock.mode == Mode::WriteBack;
+        let mut damaged = None;
         let mut buffer = AlignedBuffer::new(READS_MAX.min(dirty.len()) * options.page_bytes as usize);
         let mut written = 0;
         for wanted in dirty.chunks(READS_MAX) {
@@ -63,13 +66,20 @@ impl Restored {
             if let Some(first) = faults.first() {
                 points::UNSURE_DAMAGED.reach();
                 if !may_lose || !disk.lose(None, &named(&faults))? {
-                    return Err(first.clone());
+                    damaged = damaged.or_else(|| Some(first.clone()));
+                }
+                let stops = !has_no_log_above || mutant!("torn-page-left-with-a-damaged-one");
+                if let Some(error) = damaged.as_ref().filter(|_| stops) {
+                    return Err(error.clone());
                 }
             }
             written += pages.len() as u64;
             write_sorted(&disk, &mut pages)?;
         }
         disk.sync()?;
+        if let Some(error) = damaged {
+            return Err(error);
+        }
         if let Some(log) = partition.log_mut() {
             log.restore_all_clean();
         }

@@ -265,6 +265,7 @@ pub const IN_THE_ENGINE: &[&str] = &[
     "second-summary-not-synced",
     "settled-is-not-told",
     "summaries-left-different",
+    "torn-page-left-with-a-damaged-one",
     "turns-shared-by-pages",
 ];
 
