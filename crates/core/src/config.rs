@@ -38,7 +38,8 @@ impl Config {
         let group_pages = 64;
         let slots = slots / group_pages * group_pages;
         let history = policy.history(slots);
-        let dirty_permille_max = policy.facts().cleans_above_permille.unwrap_or(NO_CLEANER);
+        let cleans_above = policy.facts().slots().and_then(|facts| facts.cleans_above_permille);
+        let dirty_permille_max = cleans_above.unwrap_or(NO_CLEANER);
         let set_slots = SET_SLOTS;
         let (staging_groups, proofs) = (4, false);
         Self { policy, slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, proofs }
@@ -54,7 +55,10 @@ impl Config {
 
     /// Lists that the policy keeps.
     pub(crate) const fn lists(&self) -> u32 {
-        self.policy.facts().lists.count(&self.sizes())
+        match self.policy.facts().slots() {
+            Some(facts) => facts.lists.count(&self.sizes()),
+            None => 0,
+        }
     }
 
     /// Pages that staging holds.
@@ -71,13 +75,10 @@ impl Config {
 
     /// Slots that are free or being freed in a full cache: groups of log placement, none in place.
     pub fn slots_kept_free(&self) -> u32 {
-        match self.policy.placement() {
-            Placement::Log => {
-                let spare = spare_groups(self.slots, self.group_pages, self.policy.facts());
-                groups_ahead(self.slots, self.group_pages, spare) as u32 * self.group_pages
-            }
-            Placement::Slots => 0,
-        }
+        self.policy.facts().log().map_or(0, |facts| {
+            let spare = spare_groups(self.slots, self.group_pages, facts);
+            groups_ahead(self.slots, self.group_pages, spare) as u32 * self.group_pages
+        })
     }
 
     /// Checks that a partition can be built from this configuration.
@@ -129,7 +130,7 @@ impl StoredConfig {
     pub(crate) fn of(config: &Config) -> Self {
         let Config { slots, group_pages, staging_groups, dirty_permille_max, set_slots, .. } = *config;
         let policy = config.policy as u32;
-        let history = if config.policy.facts().remembers { config.history } else { 0 };
+        let history = if config.policy.remembers() { config.history } else { 0 };
         Self {
             policy,
             slots,

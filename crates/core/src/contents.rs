@@ -48,6 +48,13 @@ impl Contents<'_> {
         ask!(policy, P, memory => P::admit(pages, memory, offer))
     }
 
+    /// The same version of an offered page is in the cache.
+    #[inline(always)]
+    pub(crate) fn is_there(&mut self, offer: &Offer) -> Admission {
+        self.decisions.note(offer.page.0 << 1);
+        Admission::AlreadyThere
+    }
+
     /// Stages `page` and records that as `decision`. The caller makes sure that there is room.
     #[inline(always)]
     pub(crate) fn take_in(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {

@@ -54,7 +54,10 @@ pub use mode::{Mode, Route};
 pub use partition::{Occupancy, Partition, Unsaved};
 pub use placement::ring::{CLEANINGS_MAX, HOLDS_MAX};
 pub use placement::{Log, Slots};
-pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
+pub use policy::{
+    Directory, Facts, Lists, LogFacts, Placement, PlacementFacts, PolicyKind, SecondChances, SlotFacts,
+    Survives,
+};
 pub use region::{Shape, bytes_per_slot, region_bytes, sections};
 pub use sample::Drawn;
 pub use scaled::GROUP_PAGES_MIN;

@@ -1,5 +1,5 @@
 //! Cache modes: what the driver does with a dirty page that is written. The modes in which a policy cannot
-//! run are among its facts ([`crate::Facts::refuses`]).
+//! run are among its facts ([`crate::Facts::refusal`]).
 
 /// The mode of a cache (docs/DESIGN.md §4). The numbers are those in a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,9 +3,11 @@
 
 use crate::directory::{Counts, PageDirectory};
 use crate::hits::Hits;
+use crate::job::Fate;
 use crate::lists::SlotLists;
 use crate::sections::{Carver, SectionPlan};
 use crate::sets::Sets;
+use crate::slot::DIRTY;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Scalars of the pages.
@@ -42,6 +44,11 @@ impl<'r> Pages<'r> {
         let lists = SlotLists::attach(cursor, nodes, carver)?;
         let dirty_permille_max = sizes.dirty_permille_max;
         Some(Self { directory, lists, hits, sets: sizes.sets(), dirty_permille_max })
+    }
+
+    /// The fate of the page in `slot` when that is emptied, and it gets no second chance.
+    pub(crate) fn fate_without_chance(&self, slot: u32) -> Fate {
+        if self.directory.entry(slot).has(DIRTY) { Fate::Destage } else { Fate::Drop }
     }
 
     /// The first idle slot of `list`: the victim of LRU and FIFO.

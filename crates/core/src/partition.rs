@@ -19,7 +19,7 @@ use crate::job::{
     Generation, Job, Lookup, SlotView, Ticket, WriteJob, WritePage, WritePages,
 };
 use crate::placement::{Log, Slots};
-use crate::policy::{Decision, Offer, Policy, ask};
+use crate::policy::{Offer, Policy, ask};
 use crate::slot::{DIRTY, VALID};
 use crate::staging::FrameState;
 use crate::{Lsn, PageId, Position, SlotId};
@@ -166,15 +166,9 @@ impl Partition<'_> {
     #[inline]
     pub fn evict(&mut self, page: PageId, lsn: Lsn, dirty: bool, fdirty: bool) -> Admission {
         let offer = Offer { page, dirty, fdirty };
-        match (self.contents_mut().decide(&offer), self) {
-            (Decision::There, partition) => {
-                partition.contents_mut().decisions.note(page.0 << 1);
-                Admission::AlreadyThere
-            }
-            (Decision::Bypass, Partition::Log(log)) => log.keep_out(&offer, lsn),
-            (Decision::Bypass, Partition::Slots(slots)) => slots.keep_out(&offer),
-            (Decision::Enter, Partition::Log(log)) => log.enter(page, lsn, dirty),
-            (Decision::Enter, Partition::Slots(slots)) => slots.enter(page, lsn, dirty, page.0 << 1 | 1),
+        match self {
+            Partition::Log(log) => log.evict(&offer, lsn),
+            Partition::Slots(slots) => slots.evict(&offer, lsn),
         }
     }
 

@@ -20,8 +20,8 @@ use crate::lists::node_words;
 use crate::pages::{Pages, PagesHead};
 use crate::partition::Partition;
 use crate::placement::{Log, Ring, SlotTable, Slots, ring, slots};
-use crate::policy::{Memory, Placement, Policy, PolicyKind, PolicyState, with_policy};
-use crate::sections::{Carver, Section, SectionPlan};
+use crate::policy::{LogPolicy, Memory, Policy, PolicyKind, PolicyState, SlotPolicy, with_policy};
+use crate::sections::{Carver, Plain, Section, SectionPlan};
 use crate::sizes::Sizes;
 use crate::staging::{self, Staging, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -40,43 +40,46 @@ struct Header {
     pages: PagesHead,
 }
 
-/// The nodes of the slots and of the lists of policy `P`.
-const fn nodes<P: Policy>() -> SectionPlan {
-    let entries: fn(&Sizes) -> u32 = match P::FACTS.placement {
-        Placement::Log => |_| 0,
-        Placement::Slots => |sizes| sizes.slots + P::FACTS.lists.count(sizes),
-    };
-    SectionPlan { name: "nodes", entries, entry_bytes: node_words::<P::Note>() * size_of::<u32>() }
-}
-
 const HEADER: SectionPlan = SectionPlan::one::<Header>("header");
 
-/// The sections of the parts that are the same for all policies of a placement, in order.
-const fn shared_sections<P: Policy>() -> &'static [SectionPlan] {
+/// The nodes of the lists: a log keeps none.
+const NO_NODES: SectionPlan = nodes::<()>(|_| 0);
+
+/// The nodes of the slots and of the lists of policy `P`.
+const fn nodes_of<P: SlotPolicy>() -> SectionPlan {
+    nodes::<P::Note>(|sizes| sizes.slots + P::FACTS.lists.count(sizes))
+}
+
+const fn nodes<N: Plain>(entries: fn(&Sizes) -> u32) -> SectionPlan {
+    SectionPlan { name: "nodes", entries, entry_bytes: node_words::<N>() * size_of::<u32>() }
+}
+
+/// The sections of a log but for its policy's, in order.
+const LOG_SECTIONS: &[SectionPlan] = &[
+    HEADER,
+    staging::FRAMES,
+    ring::HEAD,
+    ring::GROUPS,
+    ring::AWAITED,
+    directory::ENTRIES,
+    directory::BUCKETS,
+    directory::PROOFS,
+    NO_NODES,
+];
+
+/// The sections of slots but for their policy's, in order.
+const fn slot_sections<P: SlotPolicy>() -> &'static [SectionPlan] {
     const {
-        match P::FACTS.placement {
-            Placement::Log => &[
-                HEADER,
-                staging::FRAMES,
-                ring::HEAD,
-                ring::GROUPS,
-                ring::AWAITED,
-                directory::ENTRIES,
-                directory::BUCKETS,
-                directory::PROOFS,
-                nodes::<P>(),
-            ],
-            Placement::Slots => &[
-                HEADER,
-                staging::FRAMES,
-                slots::HEAD,
-                slots::emptied_for::<P>(),
-                directory::ENTRIES,
-                directory::BUCKETS,
-                directory::PROOFS,
-                nodes::<P>(),
-            ],
-        }
+        &[
+            HEADER,
+            staging::FRAMES,
+            slots::HEAD,
+            slots::emptied_for::<P>(),
+            directory::ENTRIES,
+            directory::BUCKETS,
+            directory::PROOFS,
+            nodes_of::<P>(),
+        ]
     }
 }
 
@@ -85,19 +88,24 @@ const fn own_sections<P: Policy>() -> &'static [SectionPlan] {
     <P::Memory<'static> as Memory<'static>>::SECTIONS
 }
 
+/// All sections of a region, in order.
+fn all_sections(policy: PolicyKind) -> impl Iterator<Item = &'static SectionPlan> {
+    let (shared, own) = with_policy!(policy, P =>
+        Log: (LOG_SECTIONS, own_sections::<P>()),
+        Slots: (slot_sections::<P>(), own_sections::<P>()));
+    shared.iter().chain(own)
+}
+
 /// The sections of a region, in order.
 pub fn sections(config: &Config) -> impl Iterator<Item = Section> + use<> {
-    let (shared, own) = with_policy!(config.policy, P => (shared_sections::<P>(), own_sections::<P>()));
     let sizes = config.sizes();
-    shared.iter().chain(own).map(move |plan| plan.section(&sizes))
+    all_sections(config.policy).map(move |plan| plan.section(&sizes))
 }
 
 /// Bytes of the region of a partition with this configuration.
 pub fn region_bytes(config: &Config) -> usize {
     let sizes = config.sizes();
-    let bytes = |plans: &[SectionPlan]| plans.iter().map(|plan| plan.bytes(&sizes)).sum::<usize>();
-    let sum = with_policy!(config.policy, P => bytes(shared_sections::<P>()) + bytes(own_sections::<P>()));
-    sum.next_multiple_of(8)
+    all_sections(config.policy).map(|plan| plan.bytes(&sizes)).sum::<usize>().next_multiple_of(8)
 }
 
 /// Bytes of DRAM for each further flash slot, index included, without the policy's history and the heads of
@@ -204,38 +212,50 @@ impl<'r> Partition<'r> {
             Header::mut_from_prefix(region).expect("the region is longer than its header and aligned");
         let mut carver = Carver::new(rest, &shape.sizes);
         // Each arm makes the partition in its final place: it is large enough for a copy to be felt.
-        with_policy!(shape.config.policy, P => {
-            Self::carve::<P>(head, &mut carver, &shape.config).expect("the region is as long as its sections")
-        })
+        let long = "the region is as long as its sections";
+        with_policy!(shape.config.policy, P =>
+            Log: Self::carve_log::<P>(head, &mut carver, &shape.config).expect(long),
+            Slots: Self::carve_slots::<P>(head, &mut carver, &shape.config).expect(long))
     }
 
     /// Attaches to the sections after the header. `None`: their length does not match the configuration.
     #[inline(always)]
-    fn carve<P: Policy>(head: &'r mut Header, carver: &mut Carver<'r, '_>, config: &Config) -> Option<Self> {
+    fn carve_log<P: LogPolicy>(
+        head: &'r mut Header,
+        carver: &mut Carver<'r, '_>,
+        config: &Config,
+    ) -> Option<Self> {
         let Header { decisions, window, pages, .. } = head;
         let staging = Staging::attach(window, carver)?;
-        let rest = (decisions, staging, pages);
-        Some(match P::FACTS.placement {
-            Placement::Log => {
-                let ring = Ring::attach::<P>(carver)?;
-                Self::Log(Log { contents: carve_contents::<P>(rest, carver, config)?, ring })
-            }
-            Placement::Slots => {
-                let table = SlotTable::attach::<P>(carver)?;
-                Self::Slots(Slots { contents: carve_contents::<P>(rest, carver, config)?, table })
-            }
-        })
+        let ring = Ring::attach::<P>(carver)?;
+        let contents = carve_contents((decisions, staging, pages), &NO_NODES, carver, config)?;
+        Some(Self::Log(Log { contents, ring }))
+    }
+
+    /// As [`Self::carve_log`].
+    #[inline(always)]
+    fn carve_slots<P: SlotPolicy>(
+        head: &'r mut Header,
+        carver: &mut Carver<'r, '_>,
+        config: &Config,
+    ) -> Option<Self> {
+        let Header { decisions, window, pages, .. } = head;
+        let staging = Staging::attach(window, carver)?;
+        let table = SlotTable::attach::<P>(carver)?;
+        let contents = carve_contents((decisions, staging, pages), &nodes_of::<P>(), carver, config)?;
+        Some(Self::Slots(Slots { contents, table }))
     }
 }
 
 /// Attaches to the last sections.
 #[inline(always)]
-fn carve_contents<'r, P: Policy>(
+fn carve_contents<'r>(
     (decisions, staging, pages): (&'r mut Decisions, Staging<'r>, &'r mut PagesHead),
+    nodes: &SectionPlan,
     carver: &mut Carver<'r, '_>,
     config: &Config,
 ) -> Option<Contents<'r>> {
-    let pages = Pages::attach(pages, &nodes::<P>(), carver)?;
+    let pages = Pages::attach(pages, nodes, carver)?;
     let policy = PolicyState::attach(config.policy, carver)?;
     carver.is_empty().then_some(Contents { config: *config, staging, pages, policy, decisions })
 }

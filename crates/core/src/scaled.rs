@@ -29,7 +29,7 @@ impl Config {
     pub fn with_small_groups(policy: PolicyKind, slots: u32) -> Self {
         let is_chosen = |group: u32| {
             let fits = || slots >= Self::with_group(policy, slots, group).slots_min();
-            policy.facts().keeps_out && group == CHOSEN_FROM_MIN && fits()
+            policy.keeps_out() && group == CHOSEN_FROM_MIN && fits()
         };
         let wanted = |group: &u32| slots / group >= GROUPS_MIN || is_chosen(*group);
         let group = GROUPS.into_iter().find(wanted).unwrap_or(GROUP_MIN);
@@ -41,7 +41,7 @@ impl Config {
     /// groups are kept free. It may be too small to be [valid](Self::validate).
     pub fn of_sample(whole: &Config, slots: u32, rate: f64) -> Self {
         let policy = whole.policy;
-        let keeps_out = policy.facts().keeps_out;
+        let keeps_out = policy.keeps_out();
         let smallest = if keeps_out { CHOSEN_FROM_MIN } else { GROUP_MIN };
         let groups_min = if keeps_out { CHOOSING_GROUPS_MIN } else { SAMPLED_GROUPS_MIN };
         let groups = (whole.slots / whole.group_pages).min(groups_min);

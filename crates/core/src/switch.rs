@@ -19,7 +19,7 @@
 //! the same decisions. A policy that does not find the cache's pages is never named.
 
 use crate::costs::Costs;
-use crate::policy::{Placement, PolicyKind};
+use crate::policy::PolicyKind;
 use crate::shadow::{Counts, Forecast, SHADOWS_MAX};
 use arrayvec::ArrayVec;
 use std::fmt;
@@ -170,8 +170,7 @@ fn is_shorter(saved: u64, time: u64, misses: u64) -> bool {
 
 /// Nanoseconds that the busier device takes for what was counted.
 fn busy_ns(policy: PolicyKind, counts: &Counts, costs: &Costs) -> u64 {
-    let by_group = policy.placement() == Placement::Log && policy.by_group();
-    let (write, read_back) = match by_group {
+    let (write, read_back) = match policy.by_group() {
         true => (costs.flash_write_in_row_ns, costs.flash_read_in_row_ns),
         false => (costs.flash_write_ns, costs.flash_read_ns),
     };

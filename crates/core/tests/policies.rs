@@ -292,7 +292,7 @@ fn longer_rings_agree_with_their_models() {
         world.run(&mut Choices::from_seed(policy as u64), 8000);
         assert!(world.destages > 200, "{}: {} destages", policy.name(), world.destages);
         // Short rings allow four; two with a reserved group for each.
-        let few = if policy.facts().second_chances { 2 } else { 4 };
+        let few = if policy.facts().log().is_some_and(|log| log.second_chances.is_some()) { 2 } else { 4 };
         assert!(world.dequeues_at_once > few, "{}: {} at once", policy.name(), world.dequeues_at_once);
     }
 }

@@ -270,7 +270,7 @@ impl TierOptions {
 
     /// Whether changed pages may be on disk alone, because the policy keeps them out.
     pub(crate) fn keeps_changes_out(&self) -> bool {
-        self.policy.facts().keeps_out && !self.takes_changes
+        self.policy.keeps_out() && !self.takes_changes
     }
 
     /// Whether disk may come to lack pages that are clean on flash.

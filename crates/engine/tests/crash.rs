@@ -105,7 +105,7 @@ impl World {
     /// than they were before are written again, unless the policy promises that what was found stays.
     fn recover(&self, tier: &dyn Layer, redo: bool) {
         let mut buffer = vec![0; PAGE];
-        let keeps_out = self.kind.slots().is_some_and(|options| options.policy.facts().keeps_out);
+        let keeps_out = self.kind.slots().is_some_and(|options| options.policy.keeps_out());
         for number in 0..PAGES {
             let page = PageId(number);
             let legal = self.oracle.lock().pages[number as usize];

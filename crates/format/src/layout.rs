@@ -83,7 +83,7 @@ impl Layout {
                 Directory::Slots | Directory::AtShutdown => config.slots.div_ceil(BLOCK_ENTRIES).into(),
                 Directory::Log | Directory::None => 0,
             },
-            temperatures: if config.policy.facts().keeps_temperatures {
+            temperatures: if config.policy.facts().slots().is_some_and(|slots| slots.keeps_temperatures) {
                 1 + (u64::from(config.slots) * 4).div_ceil(BLOCK)
             } else {
                 0

@@ -10,8 +10,7 @@
 //! The circle is a list whose front is the hand: a page that the hand passes moves to the back. Busy pages
 //! are skipped and keep their flag and place. Population, modes and deviations are as with [`super::lru`].
 
-use super::{Decision, Directory, Facts, Lists, ONLY_LIST, Offer, OneList, Placement, STARTS_EMPTY, shared};
-use crate::mode::Mode;
+use super::{Decision, ONLY_LIST, Offer, OneList, SlotFacts, shared};
 use crate::pages::Pages;
 use crate::slot::REFERENCED;
 
@@ -19,25 +18,8 @@ use crate::slot::REFERENCED;
 pub(crate) struct Clock;
 
 impl OneList for Clock {
-    const FACTS: Facts = Facts {
-        name: "clock",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: true,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
-        directory: Directory::None,
-        keeps_temperatures: false,
-        lists: Lists::Fixed(1),
-        cleans_above_permille: None,
-        remembers: false,
-    };
+    const NAME: &str = "clock";
+    const FACTS: SlotFacts = SlotFacts { populates: true, ..SlotFacts::BASE };
 
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)

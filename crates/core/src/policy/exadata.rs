@@ -17,33 +17,15 @@
 //! it does. The directory does not survive: the paper mentions surviving directories only of TAC and FaCE.
 //! Victims are emptied ahead of demand, see [`super::lru`].
 
-use super::{CLEAN_ONLY, Decision, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, shared};
-use crate::mode::Mode;
+use super::{Decision, Offer, OneList, SlotFacts, shared};
 use crate::pages::Pages;
 
 /// On entry, clean, LRU.
 pub(crate) struct Exadata;
 
 impl OneList for Exadata {
-    const FACTS: Facts = Facts {
-        name: "exadata",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: true,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: &[(Mode::WriteBack, CLEAN_ONLY), (Mode::ReadOnly, STARTS_EMPTY)],
-        directory: Directory::None,
-        keeps_temperatures: false,
-        lists: Lists::Fixed(1),
-        cleans_above_permille: None,
-        remembers: false,
-    };
+    const NAME: &str = "exadata";
+    const FACTS: SlotFacts = SlotFacts { populates: true, clean_only: true, ..SlotFacts::BASE };
 
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_clean(pages, offer)

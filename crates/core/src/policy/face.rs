@@ -14,14 +14,10 @@
 //! not destaged; its slot is kept until that version is durable. Page-by-page mvFIFO also dequeues the slots
 //! of a group at a time, but with one I/O for each page, as in the paper.
 
-use super::{Decision, Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy};
+use super::{Decision, LogFacts, LogPolicy, Offer, Policy, SecondChances};
 use crate::job::Fate;
-use crate::mode::Mode;
 use crate::pages::Pages;
-use crate::slot::{DIRTY, REFERENCED};
-
-/// A log cannot remove a version before its dequeue.
-const A_LOG_REFUSES: &[(Mode, &str)] = &[(Mode::WriteAround, HAS_A_LOG), (Mode::ReadOnly, HAS_A_LOG)];
+use crate::slot::REFERENCED;
 
 /// mvFIFO: one I/O a page.
 pub(crate) struct Face;
@@ -41,103 +37,61 @@ fn refer(pages: &mut Pages<'_>, entry: u32) {
 }
 
 impl Policy for Face {
-    const FACTS: Facts = Facts {
-        name: "face",
-        placement: Placement::Log,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: false,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: A_LOG_REFUSES,
-        directory: Directory::Log,
-        keeps_temperatures: false,
-        lists: Lists::None,
-        cleans_above_permille: None,
-        remembers: false,
-    };
-    type Note = ();
+    const NAME: &str = "face";
     type Memory<'r> = ();
 
     fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
+
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
         refer(pages, entry);
     }
+}
+
+impl LogPolicy for Face {
+    const FACTS: LogFacts = LogFacts { by_group: false, ..LogFacts::BASE };
 }
 
 impl Policy for FaceGr {
-    const FACTS: Facts = Facts {
-        name: "face-gr",
-        placement: Placement::Log,
-        by_group: true,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: false,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: A_LOG_REFUSES,
-        directory: Directory::Log,
-        keeps_temperatures: false,
-        lists: Lists::None,
-        cleans_above_permille: None,
-        remembers: false,
-    };
-    type Note = ();
+    const NAME: &str = "face-gr";
     type Memory<'r> = ();
 
     fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
+
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
         refer(pages, entry);
     }
 }
 
+impl LogPolicy for FaceGr {
+    const FACTS: LogFacts = LogFacts::BASE;
+}
+
 impl Policy for FaceGsc {
-    const FACTS: Facts = Facts {
-        name: "face-gsc",
-        placement: Placement::Log,
-        by_group: true,
-        second_chances: true,
-        spare_groups: 0,
-        pulls: true,
-        keeps_out: false,
-        populates: false,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: A_LOG_REFUSES,
-        directory: Directory::Log,
-        keeps_temperatures: false,
-        lists: Lists::None,
-        cleans_above_permille: None,
-        remembers: false,
-    };
-    type Note = ();
+    const NAME: &str = "face-gsc";
     type Memory<'r> = ();
 
     fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
+
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
         refer(pages, entry);
     }
+}
+
+impl LogPolicy for FaceGsc {
+    const FACTS: LogFacts =
+        LogFacts { second_chances: Some(SecondChances { spare_groups: 0, pulls: true }), ..LogFacts::BASE };
+
     fn fate(pages: &Pages<'_>, _: &(), slot: u32) -> Fate {
         if pages.directory.entry(slot).has(REFERENCED) {
             Fate::SecondChance
-        } else if pages.directory.entry(slot).has(DIRTY) {
-            Fate::Destage
         } else {
-            Fate::Drop
+            pages.fate_without_chance(slot)
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The fixed properties of a policy, as one constant in the policy's file. No field has a default, so the
-//! compiler requires all of them. [`Facts::agree`] is asserted at compile time for every row of the table of
-//! policies.
+//! The fixed properties of a policy. Those of its placement are a constant of [`LogFacts`] or [`SlotFacts`] in
+//! its file, which states what is special, over a base. So no fact stands where it has no meaning, and what
+//! follows from others ([`Facts::refusal`], [`Facts::directory`]) is not stated.
 
 use crate::mode::Mode;
 use crate::sizes::Sizes;
@@ -30,7 +30,7 @@ pub enum Directory {
 /// The lists in which a policy keeps its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
-    /// None. Log placement: the ring is the order. Slot placement: victims are drawn.
+    /// None: victims are drawn.
     None,
     /// This many. If there is one, its order is the order of eviction.
     Fixed(u32),
@@ -55,33 +55,62 @@ impl Lists {
 pub struct Facts {
     /// The name on the command line.
     pub name: &'static str,
-    /// Its placement.
-    pub placement: Placement,
-    /// Pages are written to and read back from flash a group at a time, in one I/O (log placement).
-    pub by_group: bool,
-    /// Dequeued pages may return to the rear (log placement).
-    pub second_chances: bool,
-    /// Free groups beyond those held for second chances (log placement). With fewer, a group waits for a
-    /// superblock write before its slots may be reused. A ring of fewer than sixteen groups does without.
-    pub spare_groups: u32,
-    /// Second chances leave a group open, and it is filled with the coldest pages of DRAM (log placement).
-    pub pulls: bool,
-    /// Changed pages that DRAM evicts may be kept out, so that only the disk has them (log placement).
-    pub keeps_out: bool,
-    /// Pages fetched from disk may enter: the driver reports them with [`crate::Slots::arrived`].
-    pub populates: bool,
     /// Pages that were not found are evidence: the driver reports them with [`crate::Partition::missed`].
     pub learns_from_misses: bool,
     /// What enters depends on what the devices cost: the driver tells it with
     /// [`crate::Partition::set_costs`].
     pub weighs_costs: bool,
+    /// Its placement, and what belongs to that.
+    pub placement: PlacementFacts,
+}
+
+/// The properties that belong to a placement.
+#[derive(Clone, Copy, Debug)]
+pub enum PlacementFacts {
+    /// Of a policy with log placement.
+    Log(LogFacts),
+    /// Of a policy with slot placement.
+    Slots(SlotFacts),
+}
+
+/// Log placement. All of the directory survives, and the ring is the order of the pages.
+#[derive(Clone, Copy, Debug)]
+pub struct LogFacts {
+    /// Pages are written to and read back from flash a group at a time, in one I/O.
+    pub by_group: bool,
+    /// Dequeued pages may return to the rear; `None`: never.
+    pub second_chances: Option<SecondChances>,
+    /// Changed pages that DRAM evicts may be kept out, so that only the disk has them.
+    pub keeps_out: bool,
+}
+
+/// How second chances are given.
+#[derive(Clone, Copy, Debug)]
+pub struct SecondChances {
+    /// Free groups beyond those held for second chances. With fewer, a group waits for a superblock write
+    /// before its slots may be reused. A ring of fewer than sixteen groups does without.
+    pub spare_groups: u32,
+    /// They leave a group open, and it is filled with the coldest pages of DRAM.
+    pub pulls: bool,
+}
+
+impl LogFacts {
+    /// Groups, each dequeued once.
+    pub const BASE: Self = Self { by_group: true, second_chances: None, keeps_out: false };
+}
+
+/// Slot placement.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotFacts {
+    /// Pages fetched from disk may enter: the driver reports them with [`crate::Slots::arrived`].
+    pub populates: bool,
     /// A fetched page moves to DRAM, so that it is in DRAM or on flash: the driver reports it with
     /// [`crate::Slots::taken`].
     pub exclusive: bool,
-    /// The modes in which it cannot run, and why: the end of a sentence that begins with the policy.
-    pub refuses: &'static [(Mode, &'static str)],
+    /// Flash is never newer than disk: it refuses write-back.
+    pub clean_only: bool,
     /// The part of its directory that survives on flash.
-    pub directory: Directory,
+    pub survives: Survives,
     /// Temperatures, a word for each slot, survive on flash in addition to the directory (SBP §4).
     pub keeps_temperatures: bool,
     /// The lists in which it keeps its slots.
@@ -92,61 +121,67 @@ pub struct Facts {
     pub remembers: bool,
 }
 
-/// Why a policy whose flash is never newer than disk refuses write-back.
-pub(crate) const CLEAN_ONLY: &str = "keeps clean pages only; choose write-through or write-around";
-/// Why a policy with a log refuses modes that remove copies.
-pub(crate) const HAS_A_LOG: &str =
-    "has a log, from which a stale copy cannot be taken back; choose write-back or write-through";
-/// Why a policy whose directory does not survive refuses the read-only mode.
-pub(crate) const STARTS_EMPTY: &str =
-    "starts with an empty flash each time, which would stay empty; choose another mode";
+/// The part of a directory of slots that survives on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survives {
+    /// All of it: as [`Directory::Slots`].
+    Always,
+    /// As [`Directory::AtShutdown`].
+    Shutdowns,
+    /// Nothing.
+    Never,
+}
+
+impl SlotFacts {
+    /// On exit, dirty pages too, with victims drawn, and an empty flash after each start.
+    pub const BASE: Self = Self {
+        populates: false,
+        exclusive: false,
+        clean_only: false,
+        survives: Survives::Never,
+        keeps_temperatures: false,
+        lists: Lists::None,
+        cleans_above_permille: None,
+        remembers: false,
+    };
+}
 
 impl Facts {
-    /// Why the policy cannot run in `mode`, if it cannot.
+    /// Why the policy cannot run in `mode`, if it cannot: the end of a sentence that begins with the policy.
     pub const fn refusal(&self, mode: Mode) -> Option<&'static str> {
-        let mut at = 0;
-        while at < self.refuses.len() {
-            if self.refuses[at].0 as u32 == mode as u32 {
-                return Some(self.refuses[at].1);
+        match (mode, &self.placement) {
+            (Mode::WriteAround | Mode::ReadOnly, PlacementFacts::Log(_)) => Some(
+                "has a log, from which a stale copy cannot be taken back; choose write-back or write-through",
+            ),
+            (Mode::WriteBack, PlacementFacts::Slots(SlotFacts { clean_only: true, .. })) => {
+                Some("keeps clean pages only; choose write-through or write-around")
             }
-            at += 1;
+            (Mode::ReadOnly, PlacementFacts::Slots(SlotFacts { survives: Survives::Never, .. })) => {
+                Some("starts with an empty flash each time, which would stay empty; choose another mode")
+            }
+            _ => None,
         }
-        None
     }
 
-    /// Whether the facts are consistent.
-    pub(super) const fn agree(&self) -> bool {
-        let one_mode_is_left = self.refusal(Mode::WriteThrough).is_none();
-        let goes_around = self.refusal(Mode::WriteAround).is_none();
-        let reads_only = self.refusal(Mode::ReadOnly).is_none();
-        let agree = match self.placement {
-            Placement::Log => {
-                let of_a_ring = matches!((self.directory, self.lists), (Directory::Log, Lists::None));
-                let of_slots = self.populates || self.exclusive || self.keeps_temperatures || self.remembers;
-                let fills = !self.pulls || self.second_chances;
-                let spares = self.spare_groups == 0 || self.second_chances;
-                of_a_ring
-                    && !of_slots
-                    && fills
-                    && spares
-                    && !goes_around
-                    && !reads_only
-                    && self.cleans_above_permille.is_none()
-            }
-            Placement::Slots => {
-                let survives = match self.directory {
-                    Directory::Log => return false,
-                    Directory::Slots | Directory::AtShutdown => true,
-                    Directory::None => false,
-                };
-                let of_a_ring = self.by_group
-                    || self.second_chances
-                    || self.spare_groups > 0
-                    || self.pulls
-                    || self.keeps_out;
-                !of_a_ring && goes_around && reads_only == survives
-            }
-        };
-        agree && one_mode_is_left
+    /// The part of the directory that survives on flash.
+    pub const fn directory(&self) -> Directory {
+        match &self.placement {
+            PlacementFacts::Log(_) => Directory::Log,
+            PlacementFacts::Slots(facts) => match facts.survives {
+                Survives::Always => Directory::Slots,
+                Survives::Shutdowns => Directory::AtShutdown,
+                Survives::Never => Directory::None,
+            },
+        }
+    }
+
+    /// What belongs to log placement, if that is the policy's.
+    pub const fn log(&self) -> Option<&LogFacts> {
+        if let PlacementFacts::Log(facts) = &self.placement { Some(facts) } else { None }
+    }
+
+    /// What belongs to slot placement, if that is the policy's.
+    pub const fn slots(&self) -> Option<&SlotFacts> {
+        if let PlacementFacts::Slots(facts) = &self.placement { Some(facts) } else { None }
     }
 }

@@ -9,33 +9,15 @@
 //!
 //! Population, modes and deviations are as with [`super::lru`].
 
-use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, shared};
-use crate::mode::Mode;
+use super::{Decision, Offer, OneList, SlotFacts, shared};
 use crate::pages::Pages;
 
 /// First in, first out.
 pub(crate) struct Fifo;
 
 impl OneList for Fifo {
-    const FACTS: Facts = Facts {
-        name: "fifo",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: true,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
-        directory: Directory::None,
-        keeps_temperatures: false,
-        lists: Lists::Fixed(1),
-        cleans_above_permille: None,
-        remembers: false,
-    };
+    const NAME: &str = "fifo";
+    const FACTS: SlotFacts = SlotFacts { populates: true, ..SlotFacts::BASE };
 
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)

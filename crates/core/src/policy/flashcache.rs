@@ -21,9 +21,8 @@
 //! written for each dirty page in write-back, are not kept: the database's log redoes the changes that a
 //! crash loses.
 
-use super::{Decision, Directory, Facts, Lists, Offer, Placement, Policy, STARTS_EMPTY, shared};
+use super::{Decision, Lists, Offer, Policy, SlotFacts, SlotPolicy, shared};
 use crate::PageId;
-use crate::mode::Mode;
 use crate::pages::Pages;
 use crate::slot::{DIRTY, NIL};
 
@@ -31,44 +30,31 @@ use crate::slot::{DIRTY, NIL};
 pub(crate) struct Flashcache;
 
 impl Policy for Flashcache {
-    const FACTS: Facts = Facts {
-        name: "flashcache",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: true,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
-        directory: Directory::None,
-        keeps_temperatures: false,
-        lists: Lists::OfSets,
-        cleans_above_permille: Some(200),
-        remembers: false,
-    };
-    type Note = ();
+    const NAME: &str = "flashcache";
     type Memory<'r> = ();
 
     fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)
     }
 
-    fn arrive(_pages: &mut Pages<'_>, _: &mut (), _page: PageId, _room: bool) -> bool {
-        true
-    }
-
     fn on_hit(_pages: &mut Pages<'_>, _: &mut (), _entry: u32) {}
-
-    fn on_enter(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
-        pages.lists.push_back(pages.sets.of_slot(slot), slot);
-    }
 
     fn on_leave(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
         pages.lists.take_out(slot);
+    }
+}
+
+impl SlotPolicy for Flashcache {
+    const FACTS: SlotFacts = SlotFacts {
+        populates: true,
+        lists: Lists::OfSets,
+        cleans_above_permille: Some(200),
+        ..SlotFacts::BASE
+    };
+    type Note = ();
+
+    fn on_enter(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
+        pages.lists.push_back(pages.sets.of_slot(slot), slot);
     }
 
     fn free_ahead(_pages: &Pages<'_>) -> u32 {

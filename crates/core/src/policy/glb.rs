@@ -17,32 +17,15 @@
 //! MRU position, and when DRAM evicts it unchanged, it need not be written. Victims are emptied ahead of
 //! demand, see [`super::lru`].
 
-use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement};
+use super::{Decision, Offer, OneList, SlotFacts, Survives};
 use crate::pages::Pages;
 
 /// Global LRU.
 pub(crate) struct Glb;
 
 impl OneList for Glb {
-    const FACTS: Facts = Facts {
-        name: "glb",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: false,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: true,
-        refuses: &[],
-        directory: Directory::AtShutdown,
-        keeps_temperatures: false,
-        lists: Lists::Fixed(1),
-        cleans_above_permille: None,
-        remembers: false,
-    };
+    const NAME: &str = "glb";
+    const FACTS: SlotFacts = SlotFacts { exclusive: true, survives: Survives::Shutdowns, ..SlotFacts::BASE };
 
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         let there = pages.directory.find(offer.page);

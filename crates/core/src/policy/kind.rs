@@ -1,11 +1,18 @@
 //! Generated from the rows of the table of policies: [`PolicyKind`], its order and its numbers, and the
 //! dispatch to a policy's code.
 
-use super::{Directory, Facts, Placement, Policy, policy_table};
+use super::{Directory, Facts, LogPolicy, Placement, PlacementFacts, Policy, SlotPolicy, policy_table};
 use crate::mode::Mode;
 
+/// The first tokens for `Log`, the second ones for `Slots`.
+macro_rules! of_placement {
+    (Log [$($log:tt)*] [$($slots:tt)*]) => { $($log)* };
+    (Slots [$($log:tt)*] [$($slots:tt)*]) => { $($slots)* };
+}
+pub(crate) use of_placement;
+
 macro_rules! policy_kinds {
-    (() $($(#[$doc:meta])* $kind:ident = $code:literal in $module:ident,)*) => {
+    (() $($(#[$doc:meta])* $kind:ident: $placement:ident = $code:literal in $module:ident,)*) => {
         /// The cache policies.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u32)]
@@ -22,40 +29,43 @@ macro_rules! policy_kinds {
         pub(crate) mod policies {
             $(pub(crate) use crate::policy::$module::$kind;)*
         }
-
-        $(const _: () = assert!(
-            <policies::$kind as Policy>::FACTS.agree(),
-            concat!("the facts of ", stringify!($kind), " contradict each other")
-        );)*
     };
 }
 policy_table!([policy_kinds]);
 
-/// Evaluates an expression with `P` standing for the type of the policy `$kind`.
+/// Evaluates the expression of the placement of the policy `$kind`, with `P` standing for the policy's type.
 macro_rules! with_policy {
-    ($kind:expr, $P:ident => $body:expr) => {
-        $crate::policy::policy_table!([$crate::policy::match_policy] $kind, $P => $body)
+    ($kind:expr, $P:ident => Log: $log:expr, Slots: $slots:expr) => {
+        $crate::policy::policy_table!([$crate::policy::match_policy] $kind, $P => $log, $slots)
     };
 }
 pub(crate) use with_policy;
 
 macro_rules! match_policy {
-    (($kind_now:expr, $P:ident => $body:expr)
-        $($(#[$doc:meta])* $kind:ident = $code:literal in $module:ident,)*) => {
+    (($kind_now:expr, $P:ident => $log:expr, $slots:expr)
+        $($(#[$doc:meta])* $kind:ident: $placement:ident = $code:literal in $module:ident,)*) => {
         match $kind_now {
             $($crate::policy::PolicyKind::$kind => {
+                #[allow(dead_code, reason = "an answer may be the same for all policies of a placement")]
                 type $P = $crate::policy::policies::$kind;
-                $body
+                $crate::policy::of_placement!($placement [$log] [$slots])
             })*
         }
     };
 }
 pub(crate) use match_policy;
 
+const fn facts_of<P: Policy>(placement: PlacementFacts) -> Facts {
+    let (learns_from_misses, weighs_costs) = (P::LEARNS_FROM_MISSES, P::WEIGHS_COSTS);
+    Facts { name: P::NAME, learns_from_misses, weighs_costs, placement }
+}
+
 impl PolicyKind {
     /// The fixed properties of the policy.
     pub const fn facts(self) -> &'static Facts {
-        with_policy!(self, P => &<P as Policy>::FACTS)
+        with_policy!(self, P =>
+            Log: const { &facts_of::<P>(PlacementFacts::Log(<P as LogPolicy>::FACTS)) },
+            Slots: const { &facts_of::<P>(PlacementFacts::Slots(<P as SlotPolicy>::FACTS)) })
     }
 
     /// The name on the command line.
@@ -76,32 +86,38 @@ impl PolicyKind {
     /// Its placement.
     #[inline]
     pub const fn placement(self) -> Placement {
-        with_policy!(self, P => <P as Policy>::FACTS.placement)
+        with_policy!(self, P => Log: Placement::Log, Slots: Placement::Slots)
     }
 
     /// Whether pages are written to and read back from flash a group at a time, in one I/O.
     #[inline]
     pub const fn by_group(self) -> bool {
-        with_policy!(self, P => <P as Policy>::FACTS.by_group)
+        with_policy!(self, P => Log: <P as LogPolicy>::FACTS.by_group, Slots: false)
+    }
+
+    /// Whether changed pages may be kept out, so that only the disk has them, though an older copy in a log
+    /// cannot be removed.
+    pub const fn keeps_out(self) -> bool {
+        with_policy!(self, P => Log: <P as LogPolicy>::FACTS.keeps_out, Slots: false)
     }
 
     /// Whether pages fetched from disk may enter: the driver reports them with [`crate::Slots::arrived`].
     /// With the other policies that call changes nothing.
     pub const fn populates(self) -> bool {
-        self.facts().populates
+        with_policy!(self, P => Log: false, Slots: <P as SlotPolicy>::FACTS.populates)
     }
 
     /// Whether pages that were not found are evidence: the driver reports them with
     /// [`crate::Partition::missed`]. With the other policies that call changes nothing.
     #[inline]
     pub const fn learns_from_misses(self) -> bool {
-        with_policy!(self, P => <P as Policy>::FACTS.learns_from_misses)
+        with_policy!(self, P => Log: P::LEARNS_FROM_MISSES, Slots: P::LEARNS_FROM_MISSES)
     }
 
     /// Whether a fetched page moves to DRAM, so that it is in DRAM or on flash: the driver reports it with
     /// [`crate::Slots::taken`].
     pub const fn exclusive(self) -> bool {
-        self.facts().exclusive
+        with_policy!(self, P => Log: false, Slots: <P as SlotPolicy>::FACTS.exclusive)
     }
 
     /// Whether flash may hold dirty pages. If not, the driver writes a dirty page to disk first and evicts it
@@ -122,7 +138,7 @@ impl PolicyKind {
 
     /// The part of the directory that survives on flash.
     pub const fn directory(self) -> Directory {
-        self.facts().directory
+        self.facts().directory()
     }
 
     /// Whether a cache that is opened under this policy finds the pages of one that was closed under `other`:
@@ -131,9 +147,14 @@ impl PolicyKind {
         self.placement() == other.placement() && self.directory() == other.directory()
     }
 
+    /// Whether it remembers evicted pages, by default as many as there are slots.
+    pub(crate) const fn remembers(self) -> bool {
+        with_policy!(self, P => Log: false, Slots: <P as SlotPolicy>::FACTS.remembers)
+    }
+
     /// Evicted pages that a cache of `slots` slots remembers by default.
     pub const fn history(self, slots: u32) -> u32 {
-        if self.facts().remembers { slots } else { 0 }
+        if self.remembers() { slots } else { 0 }
     }
 }
 

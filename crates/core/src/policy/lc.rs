@@ -25,8 +25,7 @@ mod history;
 mod lists;
 
 use super::shared::check_hits;
-use super::{Decision, Directory, Facts, Lists, Memory, Offer, Placement, Policy, STARTS_EMPTY};
-use crate::mode::Mode;
+use super::{Decision, Lists, Memory, Offer, Policy, SlotFacts, SlotPolicy};
 use crate::pages::Pages;
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
@@ -64,26 +63,7 @@ impl<'r> Memory<'r> for Lru2<'r> {
 }
 
 impl Policy for Lc {
-    const FACTS: Facts = Facts {
-        name: "lc",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: false,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
-        directory: Directory::None,
-        keeps_temperatures: false,
-        lists: Lists::Fixed(lists::LISTS),
-        cleans_above_permille: Some(900),
-        remembers: true,
-    };
-    type Note = LastReference;
+    const NAME: &str = "lc";
     type Memory<'r> = Lru2<'r>;
 
     fn admit(pages: &mut Pages<'_>, _: &mut Lru2<'_>, offer: &Offer) -> Decision {
@@ -97,18 +77,34 @@ impl Policy for Lc {
         }
     }
 
+    fn on_leave(pages: &mut Pages<'_>, memory: &mut Lru2<'_>, slot: u32) {
+        memory.catch_up(pages);
+        pages.lists.take_out(slot);
+        memory.history.remember(pages.directory.entry(slot).page(), pages.lists.note::<LastReference>(slot));
+    }
+
+    fn check(pages: &Pages<'_>, memory: &Lru2<'_>) -> Result<(), Violation> {
+        check_hits(pages)?;
+        memory.intervals.check(pages.directory.slots)?;
+        memory.history.check()
+    }
+}
+
+impl SlotPolicy for Lc {
+    const FACTS: SlotFacts = SlotFacts {
+        lists: Lists::Fixed(lists::LISTS),
+        cleans_above_permille: Some(900),
+        remembers: true,
+        ..SlotFacts::BASE
+    };
+    type Note = LastReference;
+
     fn on_enter(pages: &mut Pages<'_>, memory: &mut Lru2<'_>, slot: u32) {
         memory.catch_up(pages);
         let before = memory.history.recall(pages.directory.entry(slot).page());
         let (now, list) = memory.intervals.refer(&mut pages.lists, before);
         pages.lists.set_note::<LastReference>(slot, now);
         pages.lists.push_back(list, slot);
-    }
-
-    fn on_leave(pages: &mut Pages<'_>, memory: &mut Lru2<'_>, slot: u32) {
-        memory.catch_up(pages);
-        pages.lists.take_out(slot);
-        memory.history.remember(pages.directory.entry(slot).page(), pages.lists.note::<LastReference>(slot));
     }
 
     fn victim(pages: &mut Pages<'_>, memory: &mut Lru2<'_>) -> Option<u32> {
@@ -129,12 +125,6 @@ impl Policy for Lc {
         }
         *pages.lists.cursor = found.unwrap_or(NIL);
         found
-    }
-
-    fn check(pages: &Pages<'_>, memory: &Lru2<'_>) -> Result<(), Violation> {
-        check_hits(pages)?;
-        memory.intervals.check(pages.directory.slots)?;
-        memory.history.check()
     }
 }
 

@@ -13,32 +13,15 @@
 //! LRU fashion" so that it does. A reader does not wait until p is stored: p is copied to staging, or not
 //! stored when staging is full (p is clean). Victims are emptied ahead of demand, see [`super::lru`].
 
-use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement};
+use super::{Decision, Offer, OneList, SlotFacts, Survives};
 use crate::pages::Pages;
 
 /// Local LRU.
 pub(crate) struct Loc;
 
 impl OneList for Loc {
-    const FACTS: Facts = Facts {
-        name: "loc",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: true,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: &[],
-        directory: Directory::AtShutdown,
-        keeps_temperatures: false,
-        lists: Lists::Fixed(1),
-        cleans_above_permille: None,
-        remembers: false,
-    };
+    const NAME: &str = "loc";
+    const FACTS: SlotFacts = SlotFacts { populates: true, survives: Survives::Shutdowns, ..SlotFacts::BASE };
 
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         match (pages.directory.find(offer.page), offer.fdirty) {

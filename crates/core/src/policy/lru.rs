@@ -17,33 +17,15 @@
 //! the list when its write to flash is complete, so pages written by several workers may swap places with
 //! their neighbours.
 
-use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, shared};
-use crate::mode::Mode;
+use super::{Decision, Offer, OneList, SlotFacts, shared};
 use crate::pages::Pages;
 
 /// Least recently used.
 pub(crate) struct Lru;
 
 impl OneList for Lru {
-    const FACTS: Facts = Facts {
-        name: "lru",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: true,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
-        directory: Directory::None,
-        keeps_temperatures: false,
-        lists: Lists::Fixed(1),
-        cleans_above_permille: None,
-        remembers: false,
-    };
+    const NAME: &str = "lru";
+    const FACTS: SlotFacts = SlotFacts { populates: true, ..SlotFacts::BASE };
 
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)

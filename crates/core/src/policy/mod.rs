@@ -24,55 +24,56 @@ mod shared;
 mod state;
 mod tac;
 
-use facts::{CLEAN_ONLY, HAS_A_LOG, STARTS_EMPTY};
-pub use facts::{Directory, Facts, Lists, Placement};
-pub(crate) use interface::{Decision, Offer, Policy};
+pub use facts::{
+    Directory, Facts, Lists, LogFacts, Placement, PlacementFacts, SecondChances, SlotFacts, Survives,
+};
+pub(crate) use interface::{Decision, LogPolicy, Offer, Policy, SlotPolicy};
 pub use kind::PolicyKind;
-pub(crate) use kind::{match_policy, policies, with_policy};
+pub(crate) use kind::{match_policy, of_placement, policies, with_policy};
 pub(crate) use memory::Memory;
 pub(crate) use one_list::ONLY_LIST;
 use one_list::OneList;
-pub(crate) use state::{PolicyState, ask, match_state};
+pub(crate) use state::{PolicyState, ask, ask_log, ask_slots, match_state, misplaced};
 
-/// The table of policies: name in the code, number on flash, and file, in the order of the papers' tables.
-/// [`PolicyKind`] and the dispatch to a policy's code ([`with_policy`]) are generated from it. A row keeps
-/// its number, and a new row takes a number that no policy ever had.
+/// The table of policies: name in the code, placement, number on flash, and file, in the order of the papers'
+/// tables. [`PolicyKind`] and the dispatch to a policy's code ([`with_policy`], [`ask`]) are generated from
+/// it. A row keeps its number, and a new row takes a number that no policy ever had.
 ///
 /// The macro `$then` gets the rows, after `$arguments`.
 macro_rules! policy_table {
     ([$($then:tt)*] $($arguments:tt)*) => {
         $($then)*! { ($($arguments)*)
             /// Lazy Cleaning: LRU-2, write-back, background cleaner (FaCE §2.3, 5.3; Do et al., SIGMOD 2011).
-            Lc = 4 in lc,
+            Lc: Slots = 4 in lc,
             /// mvFIFO, page by page (FaCE §3.3, algorithm 1).
-            Face = 1 in face,
+            Face: Log = 1 in face,
             /// mvFIFO with Group Replacement (FaCE §3.3).
-            FaceGr = 2 in face,
+            FaceGr: Log = 2 in face,
             /// mvFIFO with Group Second Chance (FaCE §3.3).
-            FaceGsc = 3 in face,
+            FaceGsc: Log = 3 in face,
             /// Temperature-aware caching: on entry, write-through, the coldest region is evicted (FaCE §2.3,
             /// SBP §3).
-            Tac = 5 in tac,
+            Tac: Slots = 5 in tac,
             /// As in Oracle Exadata: on entry, clean pages only, LRU (FaCE table 2).
-            Exadata = 6 in exadata,
+            Exadata: Slots = 6 in exadata,
             /// Local LRU; writes that miss go to disk (3LA §3.1, algorithm 1).
-            Loc = 7 in loc,
+            Loc: Slots = 7 in loc,
             /// Global LRU: a page is in DRAM or on flash (3LA §3.2).
-            Glb = 8 in glb,
+            Glb: Slots = 8 in glb,
             /// flashcache: set-associative, populated on every miss (SCE §2).
-            Flashcache = 9 in flashcache,
+            Flashcache: Slots = 9 in flashcache,
             /// LRU, populated on every miss, for comparison.
-            Lru = 10 in lru,
+            Lru: Slots = 10 in lru,
             /// FIFO, populated on every miss, for comparison.
-            Fifo = 11 in fifo,
+            Fifo: Slots = 11 in fifo,
             /// CLOCK, populated on every miss, for comparison.
-            Clock = 12 in clock,
+            Clock: Slots = 12 in clock,
             /// S3-FIFO, on exit, for comparison (Yang et al., SOSP 2023).
-            S3Fifo = 13 in s3_fifo,
+            S3Fifo: Slots = 13 in s3_fifo,
             /// By learned probabilities of reuse, in the ring.
-            Reuse = 14 in reuse,
+            Reuse: Log = 14 in reuse,
             /// By learned probabilities of reuse, in place.
-            ReuseSlots = 15 in reuse,
+            ReuseSlots: Slots = 15 in reuse,
         }
     };
 }

@@ -16,8 +16,7 @@
 //! completed, except for pages moved by a use.
 
 use super::shared::check_hits;
-use super::{Decision, Facts, Offer, Policy};
-use crate::PageId;
+use super::{Decision, Lists, Offer, Policy, SlotFacts, SlotPolicy};
 use crate::pages::Pages;
 use crate::violation::Violation;
 
@@ -26,8 +25,10 @@ pub(crate) const ONLY_LIST: u32 = 0;
 
 /// The part of its own of a policy that keeps its pages in one list.
 pub(crate) trait OneList {
-    /// Its fixed properties.
-    const FACTS: Facts;
+    /// The name on the command line.
+    const NAME: &'static str;
+    /// Its fixed properties, but for the list.
+    const FACTS: SlotFacts;
 
     /// Whether a page that is evicted from DRAM enters the flash.
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision;
@@ -51,16 +52,11 @@ fn catch_up(pages: &mut Pages<'_>) {
 }
 
 impl<P: OneList> Policy for P {
-    const FACTS: Facts = <P as OneList>::FACTS;
-    type Note = ();
+    const NAME: &'static str = <P as OneList>::NAME;
     type Memory<'r> = ();
 
     fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         <P as OneList>::admit(pages, offer)
-    }
-
-    fn arrive(_pages: &mut Pages<'_>, _: &mut (), _page: PageId, _room: bool) -> bool {
-        <P as OneList>::FACTS.populates
     }
 
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
@@ -69,6 +65,20 @@ impl<P: OneList> Policy for P {
             P::used(pages, entry);
         }
     }
+
+    fn on_leave(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
+        catch_up(pages);
+        pages.lists.take_out(slot);
+    }
+
+    fn check(pages: &Pages<'_>, (): &()) -> Result<(), Violation> {
+        check_hits(pages)
+    }
+}
+
+impl<P: OneList> SlotPolicy for P {
+    const FACTS: SlotFacts = SlotFacts { lists: Lists::Fixed(1), ..<P as OneList>::FACTS };
+    type Note = ();
 
     fn on_enter(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
         catch_up(pages);
@@ -79,17 +89,8 @@ impl<P: OneList> Policy for P {
         P::used(pages, slot);
     }
 
-    fn on_leave(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
-        catch_up(pages);
-        pages.lists.take_out(slot);
-    }
-
     fn victim(pages: &mut Pages<'_>, _: &mut ()) -> Option<u32> {
         catch_up(pages);
         <P as OneList>::victim(pages)
-    }
-
-    fn check(pages: &Pages<'_>, (): &()) -> Result<(), Violation> {
-        check_hits(pages)
     }
 }

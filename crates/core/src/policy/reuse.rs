@@ -77,12 +77,11 @@ mod threshold;
 mod time;
 mod work;
 
-use super::{Decision, Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, STARTS_EMPTY};
+use super::{Decision, LogFacts, LogPolicy, Offer, Policy, SecondChances, SlotFacts, SlotPolicy};
 use crate::PageId;
 use crate::costs::{Costs, Load};
 use crate::hash::bucket_of;
 use crate::job::Fate;
-use crate::mode::Mode;
 use crate::pages::Pages;
 use crate::slot::{DIRTY, VALID};
 use crate::violation::Violation;
@@ -114,26 +113,9 @@ fn known(pages: &Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Option<
 }
 
 impl Policy for Reuse {
-    const FACTS: Facts = Facts {
-        name: "reuse",
-        placement: Placement::Log,
-        by_group: true,
-        second_chances: true,
-        spare_groups: 1,
-        pulls: false,
-        keeps_out: true,
-        populates: false,
-        learns_from_misses: true,
-        weighs_costs: true,
-        exclusive: false,
-        refuses: &[(Mode::WriteAround, HAS_A_LOG), (Mode::ReadOnly, HAS_A_LOG)],
-        directory: Directory::Log,
-        keeps_temperatures: false,
-        lists: Lists::None,
-        cleans_above_permille: None,
-        remembers: false,
-    };
-    type Note = ();
+    const NAME: &str = "reuse";
+    const LEARNS_FROM_MISSES: bool = true;
+    const WEIGHS_COSTS: bool = true;
     type Memory<'r> = Evidence<'r>;
 
     fn admit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Decision {
@@ -184,6 +166,18 @@ impl Policy for Reuse {
         memory.leave(pages, slot);
     }
 
+    fn check(_pages: &Pages<'_>, memory: &Evidence<'_>) -> Result<(), Violation> {
+        memory.check()
+    }
+}
+
+impl LogPolicy for Reuse {
+    const FACTS: LogFacts = LogFacts {
+        second_chances: Some(SecondChances { spare_groups: 1, pulls: false }),
+        keeps_out: true,
+        ..LogFacts::BASE
+    };
+
     fn on_dequeue(pages: &Pages<'_>, memory: &mut Evidence<'_>, slots: Range<u32>) {
         let most = Self::chances_max(slots.len() as u32);
         memory.dequeue(pages, slots, most);
@@ -192,10 +186,8 @@ impl Policy for Reuse {
     fn fate(pages: &Pages<'_>, memory: &Evidence<'_>, slot: u32) -> Fate {
         if memory.weight(pages, slot) >= memory.stays_from() {
             Fate::SecondChance
-        } else if pages.directory.entry(slot).has(DIRTY) {
-            Fate::Destage
         } else {
-            Fate::Drop
+            pages.fate_without_chance(slot)
         }
     }
 
@@ -209,10 +201,6 @@ impl Policy for Reuse {
 
     fn chances_max(group_pages: u32) -> u32 {
         group_pages - (group_pages / LEAVES_ONE_OF).max(1)
-    }
-
-    fn check(_pages: &Pages<'_>, memory: &Evidence<'_>) -> Result<(), Violation> {
-        memory.check()
     }
 }
 
@@ -243,26 +231,9 @@ fn draw(pages: &Pages<'_>, memory: &mut Evidence<'_>, nth: u32) -> Option<(u32, 
 }
 
 impl Policy for ReuseSlots {
-    const FACTS: Facts = Facts {
-        name: "reuse-slots",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: false,
-        learns_from_misses: true,
-        weighs_costs: true,
-        exclusive: false,
-        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
-        directory: Directory::None,
-        keeps_temperatures: false,
-        lists: Lists::None,
-        cleans_above_permille: None,
-        remembers: false,
-    };
-    type Note = ();
+    const NAME: &str = "reuse-slots";
+    const LEARNS_FROM_MISSES: bool = true;
+    const WEIGHS_COSTS: bool = true;
     type Memory<'r> = Evidence<'r>;
 
     fn admit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Decision {
@@ -320,6 +291,15 @@ impl Policy for ReuseSlots {
         memory.leave(pages, slot);
     }
 
+    fn check(_pages: &Pages<'_>, memory: &Evidence<'_>) -> Result<(), Violation> {
+        memory.check()
+    }
+}
+
+impl SlotPolicy for ReuseSlots {
+    const FACTS: SlotFacts = SlotFacts::BASE;
+    type Note = ();
+
     fn victim(pages: &mut Pages<'_>, memory: &mut Evidence<'_>) -> Option<u32> {
         let nth = memory.next_draw();
         let (value, slot) = draw(pages, memory, nth)?;
@@ -350,9 +330,5 @@ impl Policy for ReuseSlots {
             }
         }
         None
-    }
-
-    fn check(_pages: &Pages<'_>, memory: &Evidence<'_>) -> Result<(), Violation> {
-        memory.check()
     }
 }

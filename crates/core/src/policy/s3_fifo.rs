@@ -23,8 +23,7 @@
 //! passed, or leaves the small queue.
 
 use super::ghost::{Ghosts, words_for};
-use super::{Decision, Directory, Facts, Lists, Memory, Offer, Placement, Policy, STARTS_EMPTY};
-use crate::mode::Mode;
+use super::{Decision, Lists, Memory, Offer, Policy, SlotFacts, SlotPolicy};
 use crate::pages::Pages;
 use crate::sections::{Carver, SectionPlan};
 use crate::violation::{Violation, same};
@@ -123,26 +122,7 @@ fn victim_in_main(pages: &mut Pages<'_>) -> Option<u32> {
 }
 
 impl Policy for S3Fifo {
-    const FACTS: Facts = Facts {
-        name: "s3-fifo",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: false,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
-        directory: Directory::None,
-        keeps_temperatures: false,
-        lists: Lists::Fixed(2),
-        cleans_above_permille: None,
-        remembers: false,
-    };
-    type Note = InQueue;
+    const NAME: &str = "s3-fifo";
     type Memory<'r> = SmallAndGhosts<'r>;
 
     fn admit(pages: &mut Pages<'_>, _: &mut SmallAndGhosts<'_>, offer: &Offer) -> Decision {
@@ -159,14 +139,6 @@ impl Policy for S3Fifo {
         }
     }
 
-    fn on_enter(pages: &mut Pages<'_>, memory: &mut SmallAndGhosts<'_>, slot: u32) {
-        let place = memory.ghosts.place_of(pages.directory.entry(slot).page());
-        let queue = if memory.ghosts.take(place).is_some() { MAIN } else { SMALL };
-        memory.queues.small += u32::from(queue == SMALL);
-        pages.lists.set_note(slot, InQueue { queue: queue as u16, freq: 0 });
-        pages.lists.push_back(queue, slot);
-    }
-
     fn on_leave(pages: &mut Pages<'_>, memory: &mut SmallAndGhosts<'_>, slot: u32) {
         pages.lists.take_out(slot);
         if pages.lists.note::<InQueue>(slot).queue == SMALL as u16 {
@@ -174,12 +146,6 @@ impl Policy for S3Fifo {
             let place = memory.ghosts.place_of(pages.directory.entry(slot).page());
             memory.ghosts.remember(place, |_| 0);
         }
-    }
-
-    fn victim(pages: &mut Pages<'_>, memory: &mut SmallAndGhosts<'_>) -> Option<u32> {
-        let small_is_full = memory.queues.small >= pages.directory.slots / SMALL_PART;
-        let in_small = if small_is_full { memory.victim_in_small(pages) } else { None };
-        in_small.or_else(|| victim_in_main(pages)).or_else(|| memory.victim_in_small(pages))
     }
 
     fn check(pages: &Pages<'_>, memory: &SmallAndGhosts<'_>) -> Result<(), Violation> {
@@ -199,5 +165,24 @@ impl Policy for S3Fifo {
             }
         }
         memory.ghosts.check()
+    }
+}
+
+impl SlotPolicy for S3Fifo {
+    const FACTS: SlotFacts = SlotFacts { lists: Lists::Fixed(2), ..SlotFacts::BASE };
+    type Note = InQueue;
+
+    fn on_enter(pages: &mut Pages<'_>, memory: &mut SmallAndGhosts<'_>, slot: u32) {
+        let place = memory.ghosts.place_of(pages.directory.entry(slot).page());
+        let queue = if memory.ghosts.take(place).is_some() { MAIN } else { SMALL };
+        memory.queues.small += u32::from(queue == SMALL);
+        pages.lists.set_note(slot, InQueue { queue: queue as u16, freq: 0 });
+        pages.lists.push_back(queue, slot);
+    }
+
+    fn victim(pages: &mut Pages<'_>, memory: &mut SmallAndGhosts<'_>) -> Option<u32> {
+        let small_is_full = memory.queues.small >= pages.directory.slots / SMALL_PART;
+        let in_small = if small_is_full { memory.victim_in_small(pages) } else { None };
+        in_small.or_else(|| victim_in_main(pages)).or_else(|| memory.victim_in_small(pages))
     }
 }

@@ -24,10 +24,9 @@
 //! Temperatures from 1,023 on are equal. Among the pages of the coldest temperature, the one that entered its
 //! list first is evicted.
 
-use super::{CLEAN_ONLY, Decision, Directory, Facts, Lists, Memory, Offer, Placement, Policy, shared};
+use super::{Decision, Lists, Memory, Offer, Policy, SlotFacts, SlotPolicy, Survives, shared};
 use crate::PageId;
 use crate::hash::bucket_of;
-use crate::mode::Mode;
 use crate::pages::Pages;
 use crate::sections::{Carver, SectionPlan};
 use crate::violation::{Violation, same};
@@ -159,31 +158,41 @@ impl Temperatures<'_> {
 }
 
 impl Policy for Tac {
-    const FACTS: Facts = Facts {
-        name: "tac",
-        placement: Placement::Slots,
-        by_group: false,
-        second_chances: false,
-        spare_groups: 0,
-        pulls: false,
-        keeps_out: false,
-        populates: true,
-        learns_from_misses: false,
-        weighs_costs: false,
-        exclusive: false,
-        refuses: &[(Mode::WriteBack, CLEAN_ONLY)],
-        directory: Directory::Slots,
-        keeps_temperatures: true,
-        lists: Lists::Fixed(CLASSES),
-        cleans_above_permille: None,
-        remembers: false,
-    };
-    type Note = ();
+    const NAME: &str = "tac";
     type Memory<'r> = Temperatures<'r>;
 
     fn admit(pages: &mut Pages<'_>, _: &mut Temperatures<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_clean(pages, offer)
     }
+
+    fn on_hit(pages: &mut Pages<'_>, memory: &mut Temperatures<'_>, entry: u32) {
+        let page = pages.directory.entry(entry).page();
+        memory.warm(pages, page);
+    }
+
+    fn on_leave(pages: &mut Pages<'_>, _memory: &mut Temperatures<'_>, slot: u32) {
+        pages.lists.take_out(slot);
+    }
+
+    /// All lists below the coldest one are empty.
+    fn check(pages: &Pages<'_>, memory: &Temperatures<'_>) -> Result<(), Violation> {
+        let below = memory.warmth.coldest.min(CLASSES);
+        let lists = &pages.lists;
+        let first = (0..below).find(|list| lists.next_of(lists.head(*list)) != lists.head(*list));
+        same(|| "pages colder than the coldest list", None, first)
+    }
+}
+
+impl SlotPolicy for Tac {
+    const FACTS: SlotFacts = SlotFacts {
+        populates: true,
+        clean_only: true,
+        survives: Survives::Always,
+        keeps_temperatures: true,
+        lists: Lists::Fixed(CLASSES),
+        ..SlotFacts::BASE
+    };
+    type Note = ();
 
     fn arrive(pages: &mut Pages<'_>, memory: &mut Temperatures<'_>, page: PageId, room: bool) -> bool {
         memory.warm(pages, page);
@@ -194,20 +203,11 @@ impl Policy for Tac {
         memory.coldest_page(pages).is_none_or(|(coldest, _)| class > coldest)
     }
 
-    fn on_hit(pages: &mut Pages<'_>, memory: &mut Temperatures<'_>, entry: u32) {
-        let page = pages.directory.entry(entry).page();
-        memory.warm(pages, page);
-    }
-
     /// The page's list is that of its region's temperature.
     fn on_enter(pages: &mut Pages<'_>, memory: &mut Temperatures<'_>, slot: u32) {
         let class = memory.class_of(pages.directory.entry(slot).page());
         memory.warmth.coldest = memory.warmth.coldest.min(class);
         pages.lists.push_back(class, slot);
-    }
-
-    fn on_leave(pages: &mut Pages<'_>, _memory: &mut Temperatures<'_>, slot: u32) {
-        pages.lists.take_out(slot);
     }
 
     fn free_ahead(_pages: &Pages<'_>) -> u32 {
@@ -216,13 +216,5 @@ impl Policy for Tac {
 
     fn victim_for(pages: &mut Pages<'_>, memory: &mut Temperatures<'_>, _page: PageId) -> Option<u32> {
         memory.coldest_page(pages).map(|(_, slot)| slot)
-    }
-
-    /// All lists below the coldest one are empty.
-    fn check(pages: &Pages<'_>, memory: &Temperatures<'_>) -> Result<(), Violation> {
-        let below = memory.warmth.coldest.min(CLASSES);
-        let lists = &pages.lists;
-        let first = (0..below).find(|list| lists.next_of(lists.head(*list)) != lists.head(*list));
-        same(|| "pages colder than the coldest list", None, first)
     }
 }

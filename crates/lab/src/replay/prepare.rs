@@ -284,9 +284,9 @@ mod tests {
                         "{policy:?}, {whole}, {rate}: {sampled:?} is off by {error}"
                     );
                     let groups = sampled.slots / sampled.group_pages;
-                    let least = if policy.facts().keeps_out { 8 } else { 2 };
+                    let least = if policy.keeps_out() { 8 } else { 2 };
                     let enough = groups >= 1024.min(exact.slots / exact.group_pages);
-                    let kept = policy.facts().keeps_out && groups >= 64;
+                    let kept = policy.keeps_out() && groups >= 64;
                     assert!(enough || kept || sampled.group_pages == least, "{sampled:?} of {exact:?}");
                     assert!(rate < 1.0 || sampled == exact, "{sampled:?} {exact:?}");
                 }

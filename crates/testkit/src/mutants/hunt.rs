@@ -126,7 +126,7 @@ const EVERYTHING: [Aim; 13] = [
 fn may_do_without_images(systems: &[Subject]) -> bool {
     systems.iter().all(|system| match *system {
         Subject { system: System::Cached(policy), mode: Mode::WriteBack } => {
-            policy.placement() == Placement::Log && !policy.facts().keeps_out
+            policy.placement() == Placement::Log && !policy.keeps_out()
         }
         _ => false,
     })

@@ -72,7 +72,7 @@ impl Cache {
 
     /// It learns which pages to keep out.
     pub(super) fn learns(&self) -> bool {
-        self.policy.is_some_and(|policy| policy.facts().keeps_out)
+        self.policy.is_some_and(|policy| policy.keeps_out())
     }
 
     /// Its directory is in a log on flash, and survives.

@@ -88,7 +88,7 @@ impl Cache {
 
     /// Whether changed pages may be kept out of a log, so that only the disk has them.
     pub(super) fn keeps_out(&self) -> bool {
-        self.tier().is_some_and(|options| options.policy.facts().keeps_out)
+        self.tier().is_some_and(|options| options.policy.keeps_out())
     }
 
     #[cfg(test)]

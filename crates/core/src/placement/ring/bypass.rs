@@ -30,7 +30,7 @@ impl Log<'_> {
     }
 
     /// The policy does not want the page.
-    pub(crate) fn keep_out(&mut self, offer: &Offer, lsn: Lsn) -> Admission {
+    pub(super) fn keep_out(&mut self, offer: &Offer, lsn: Lsn) -> Admission {
         let Offer { page, dirty, fdirty } = *offer;
         debug_assert!(self.contents.pages.directory.find(page).is_none(), "a log takes no copy back");
         if (dirty || fdirty) && !self.may_bypass(page) {

@@ -3,7 +3,7 @@
 use super::{DEQUEUES, Dequeue, DequeueState, GROUPS_AHEAD_MIN, Log, Ring};
 use crate::contents::Contents;
 use crate::job::{Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, Generation, Ticket};
-use crate::policy::{Facts, Policy, ask};
+use crate::policy::{LogFacts, LogPolicy, Policy, ask, ask_log};
 use crate::sizes::GROUP_PAGES_MAX;
 use crate::slot::{DIRTY, VALID};
 use crate::{Lsn, PageId, Position, SlotId};
@@ -17,10 +17,13 @@ pub(crate) fn groups_ahead(slots: u32, group_pages: u32, spare_groups: u64) -> u
     u64::from(slots / group_pages / 16).clamp(GROUPS_AHEAD_MIN, DEQUEUES as u64) + spare_groups
 }
 
-/// The policy's [`spare_groups`](Facts::spare_groups), in a ring that is large enough for them.
+/// The policy's [`spare_groups`](crate::SecondChances::spare_groups), in a ring that is large enough for them.
 #[inline(always)]
-pub(crate) const fn spare_groups(slots: u32, group_pages: u32, facts: &Facts) -> u64 {
-    if slots / 16 >= group_pages { facts.spare_groups as u64 } else { 0 }
+pub(crate) const fn spare_groups(slots: u32, group_pages: u32, facts: &LogFacts) -> u64 {
+    match facts.second_chances {
+        Some(chances) if slots / 16 >= group_pages => chances.spare_groups as u64,
+        _ => 0,
+    }
 }
 
 impl Log<'_> {
@@ -146,7 +149,7 @@ impl Ring<'_> {
         self.head.dequeues[dequeue as usize] = Dequeue { first, pending: 0, state: 0 };
         let first_slot = self.slot_of(self.head.scan);
         let slots = first_slot..first_slot + self.group_pages;
-        ask!(&mut contents.policy, P, memory => P::on_dequeue(&contents.pages, memory, slots));
+        ask_log!(&mut contents.policy, P, memory => P::on_dequeue(&contents.pages, memory, slots));
         let keeps_held = self.free_groups(contents) > self.head.staying as u64;
         for position in self.head.scan..self.head.scan + group {
             pages.push(self.decide(contents, position, dequeue, keeps_held));
@@ -157,7 +160,7 @@ impl Ring<'_> {
         }
         self.head.scan += group;
         self.head.next_dequeue += 1;
-        let leaves_first = ask!(&contents.policy, P, memory => P::leaves_first(memory));
+        let leaves_first = ask_log!(&contents.policy, P, memory => P::leaves_first(memory));
         let state = match pages.iter().any(|page| page.fate == Fate::SecondChance) {
             false => DequeueState::Open,
             true if leaves_first => DequeueState::Leaving,
@@ -213,7 +216,7 @@ impl Ring<'_> {
         } else if keeps_held && self.is_held(entry.page(), position) {
             Fate::SecondChance
         } else {
-            ask!(&contents.policy, P, memory => P::fate(&contents.pages, memory, slot))
+            ask_log!(&contents.policy, P, memory => P::fate(&contents.pages, memory, slot))
         };
         DequeuePage {
             page: entry.has(VALID).then(|| entry.page()),
@@ -345,7 +348,7 @@ impl Ring<'_> {
         keeps_held: bool,
     ) {
         let group_pages = pages.len() as u32;
-        let most = ask!(&contents.policy, P, _memory => P::chances_max(group_pages));
+        let most = ask_log!(&contents.policy, P, _memory => P::chances_max(group_pages));
         let most = if allowed { most as usize } else { 0 };
         let has_chance = |page: &&DequeuePage| page.fate == Fate::SecondChance;
         let chances = pages.iter().filter(has_chance).count();
@@ -353,7 +356,7 @@ impl Ring<'_> {
             return;
         }
         let mut by_worth: ArrayVec<(u32, usize), GROUP_PAGES_MAX> = ArrayVec::new();
-        ask!(&contents.policy, P, memory => {
+        ask_log!(&contents.policy, P, memory => {
             let is_held = |page: &DequeuePage| {
                 let (Some(id), Generation::Exact(position)) = (page.page, page.generation) else { return false };
                 keeps_held && self.is_held(id, position.0)

@@ -50,7 +50,7 @@ pub(crate) use records::FORGOTTEN_MAX;
 
 use crate::contents::Contents;
 use crate::job::{Admission, Forgotten, SlotView};
-use crate::policy::{Facts, Policy};
+use crate::policy::{Decision, LogFacts, LogPolicy, Offer, SecondChances};
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
 use crate::slot::{DIRTY, HELD, REFERENCED, VALID};
@@ -209,9 +209,19 @@ pub struct Log<'r> {
 }
 
 impl Log<'_> {
+    /// As [`Partition::evict`](crate::Partition::evict).
+    #[inline(always)]
+    pub(crate) fn evict(&mut self, offer: &Offer, lsn: Lsn) -> Admission {
+        match self.contents.decide(offer) {
+            Decision::There => self.contents.is_there(offer),
+            Decision::Bypass => self.keep_out(offer, lsn),
+            Decision::Enter => self.enter(offer.page, lsn, offer.dirty),
+        }
+    }
+
     /// Stages `page`, if there is room.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
+    fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
         if !self.ring.takes_one(&self.contents.staging) {
             return Admission::Full;
         }
@@ -228,13 +238,13 @@ impl Log<'_> {
 pub(crate) struct Ring<'r> {
     pub slots: u32,
     pub group_pages: u32,
-    /// The policy's [`by_group`](crate::Facts::by_group).
+    /// The policy's [`by_group`](LogFacts::by_group).
     by_group: bool,
-    /// The policy's [`second_chances`](crate::Facts::second_chances).
+    /// The policy's [`second_chances`](LogFacts::second_chances).
     second_chances: bool,
-    /// The policy's [`spare_groups`](crate::Facts::spare_groups); 0 in a small ring.
+    /// The policy's [`spare_groups`](SecondChances::spare_groups); 0 in a small ring.
     spare_groups: u64,
-    /// The policy's [`pulls`](crate::Facts::pulls).
+    /// The policy's [`pulls`](SecondChances::pulls).
     pulls: bool,
     pub head: &'r mut RingHead,
     pub groups: &'r mut [Group],
@@ -249,9 +259,9 @@ pub(crate) const AWAITED: SectionPlan = SectionPlan::many::<u32>("awaited frames
 impl<'r> Ring<'r> {
     /// Attaches to its sections for policy `P`. `None`: the region is too short.
     #[inline(always)]
-    pub(crate) fn attach<P: Policy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
+    pub(crate) fn attach<P: LogPolicy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
         let Sizes { slots, group_pages, .. } = *carver.sizes();
-        let Facts { by_group, second_chances, pulls, .. } = P::FACTS;
+        let LogFacts { by_group, second_chances, .. } = P::FACTS;
         let spare_groups = spare_groups(slots, group_pages, &P::FACTS);
         let (head, groups) = (carver.take_one()?, carver.take(&GROUPS)?);
         let awaited_by = carver.take(&AWAITED)?;
@@ -259,9 +269,9 @@ impl<'r> Ring<'r> {
             slots,
             group_pages,
             by_group,
-            second_chances,
+            second_chances: second_chances.is_some(),
             spare_groups,
-            pulls,
+            pulls: matches!(second_chances, Some(SecondChances { pulls: true, .. })),
             head,
             groups,
             awaited_by,

@@ -25,7 +25,7 @@ impl Slots<'_> {
     }
 
     /// The policy does not want the page.
-    pub(crate) fn keep_out(&mut self, offer: &Offer) -> Admission {
+    pub(super) fn keep_out(&mut self, offer: &Offer) -> Admission {
         let admission = self.bypass(offer.page);
         if admission != Admission::Full {
             self.contents.kept_out(offer);

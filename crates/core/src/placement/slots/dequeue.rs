@@ -6,7 +6,7 @@ use crate::SlotId;
 use crate::contents::Contents;
 use crate::job::{BackgroundJob, CleanPage, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::pages::Pages;
-use crate::policy::{Policy, ask};
+use crate::policy::{SlotPolicy, ask_slots};
 use crate::slot::{BUSY, DIRTY};
 use crate::staging::FrameState;
 
@@ -55,7 +55,7 @@ impl SlotTable<'_> {
             pages.push(DequeuePage { page: Some(page), slot, dirty: true, fate, generation });
             return Some(BackgroundJob::Dequeue { ticket: Ticket(slot.0), one_io: false });
         }
-        let slot = ask!(&mut contents.policy, P, memory => P::clean(&mut contents.pages, memory))?;
+        let slot = ask_slots!(&mut contents.policy, P, memory => P::clean(&mut contents.pages, memory))?;
         Some(BackgroundJob::Clean(start_copy(&mut contents.pages, slot)))
     }
 
@@ -63,13 +63,13 @@ impl SlotTable<'_> {
     fn dequeue_ahead(&mut self, contents: &mut Contents<'_>) -> Option<(u32, Fate)> {
         loop {
             let Contents { pages, policy, decisions, .. } = contents;
-            let (slot, fate) = ask!(policy, P, memory => {
+            let slot = ask_slots!(policy, P, memory => {
                 if self.head.free + self.head.dequeuing >= P::free_ahead(pages) {
                     return None;
                 }
-                let slot = P::victim(pages, memory)?;
-                (slot, P::fate(pages, memory, slot))
+                P::victim(pages, memory)?
             });
+            let fate = pages.fate_without_chance(slot);
             decisions.note((slot as u64) << 2 | fate as u64);
             if fate != Fate::Drop {
                 return Some((slot, fate));
@@ -99,10 +99,8 @@ impl SlotTable<'_> {
         if !none_free || place_of(&pages.directory, staging, entry) != Place::New {
             return None;
         }
-        let (slot, fate) = ask!(policy, P, memory => {
-            let slot = P::victim_for(pages, memory, page)?;
-            (slot, P::fate(pages, memory, slot))
-        });
+        let slot = ask_slots!(policy, P, memory => P::victim_for(pages, memory, page))?;
+        let fate = pages.fate_without_chance(slot);
         if fate == Fate::Drop {
             return None; // it is emptied when the page is written
         }

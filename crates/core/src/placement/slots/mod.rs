@@ -30,7 +30,7 @@ mod write;
 use crate::contents::Contents;
 use crate::job::{Admission, SlotView};
 use crate::pages::Pages;
-use crate::policy::{Lists, Policy, ask};
+use crate::policy::{Decision, Lists, Offer, Policy, SlotPolicy, ask, ask_slots};
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
 use crate::slot::{DIRTY, NIL, VALID};
@@ -64,9 +64,19 @@ pub struct Slots<'r> {
 }
 
 impl Slots<'_> {
+    /// As [`Partition::evict`](crate::Partition::evict).
+    #[inline(always)]
+    pub(crate) fn evict(&mut self, offer: &Offer, lsn: Lsn) -> Admission {
+        match self.contents.decide(offer) {
+            Decision::There => self.contents.is_there(offer),
+            Decision::Bypass => self.keep_out(offer),
+            Decision::Enter => self.enter(offer.page, lsn, offer.dirty, offer.page.0 << 1 | 1),
+        }
+    }
+
     /// Stages `page`, if there is room, and records that as `decision`.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {
+    fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {
         if !self.contents.staging.frame_available() {
             return Admission::Full;
         }
@@ -85,7 +95,7 @@ impl Slots<'_> {
         if pages.directory.find(page).is_some() {
             return Admission::AlreadyThere;
         }
-        if !ask!(policy, P, memory => P::arrive(pages, memory, page, room)) {
+        if !ask_slots!(policy, P, memory => P::arrive(pages, memory, page, room)) {
             decisions.note(!(page.0 << 1));
             return Admission::Bypass { stale: false };
         }
@@ -121,7 +131,7 @@ pub(crate) struct SlotTable<'r> {
 pub(crate) const HEAD: SectionPlan = SectionPlan::one::<SlotTableHead>("slot table");
 
 /// The section of [`SlotTable::emptied_for`] for policy `P`.
-pub(crate) const fn emptied_for<P: Policy>() -> SectionPlan {
+pub(crate) const fn emptied_for<P: SlotPolicy>() -> SectionPlan {
     let entries: fn(&Sizes) -> u32 =
         if matches!(P::FACTS.lists, Lists::OfSets) { Sizes::staging_pages } else { |_| 0 };
     SectionPlan::many::<u32>("emptied for", entries)
@@ -130,7 +140,7 @@ pub(crate) const fn emptied_for<P: Policy>() -> SectionPlan {
 impl<'r> SlotTable<'r> {
     /// Attaches to its sections for policy `P`. `None`: the region is too short.
     #[inline(always)]
-    pub(crate) fn attach<P: Policy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
+    pub(crate) fn attach<P: SlotPolicy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
         let in_sets = matches!(P::FACTS.lists, Lists::OfSets);
         let head = carver.take_one()?;
         Some(Self { in_sets, head, emptied_for: carver.take(&emptied_for::<P>())? })
@@ -196,7 +206,7 @@ impl<'r> SlotTable<'r> {
             pages.lists.take_out(slot);
         }
         pages.directory.restore(slot, page, if dirty { DIRTY } else { 0 });
-        ask!(policy, P, memory => P::on_enter(pages, memory, slot));
+        ask_slots!(policy, P, memory => P::on_enter(pages, memory, slot));
     }
 
     /// Chains the empty slots.

@@ -6,7 +6,7 @@ use crate::contents::Contents;
 use crate::directory::PageDirectory;
 use crate::job::{Fate, FrameId, Generation, Ticket, WriteJob, WritePage, WritePages};
 use crate::lists::SlotLists;
-use crate::policy::{Policy, ask};
+use crate::policy::{Policy, SlotPolicy, ask, ask_slots};
 use crate::slot::{BUSY, DIRTY, VALID};
 use crate::staging::{FrameState, Staging};
 use crate::{Position, SlotId};
@@ -112,11 +112,10 @@ impl SlotTable<'_> {
             return Some(slot);
         }
         let Contents { pages, policy, .. } = contents;
-        let victim = ask!(policy, P, memory => {
-            let victim = P::victim_for(pages, memory, page)?;
-            // If the victim is dirty, background jobs destage it first.
-            (P::fate(pages, memory, victim) == Fate::Drop).then_some(victim)?
-        });
+        let victim = ask_slots!(policy, P, memory => P::victim_for(pages, memory, page))?;
+        if pages.fate_without_chance(victim) != Fate::Drop {
+            return None; // background jobs destage it first
+        }
         contents.decisions.note((victim as u64) << 2 | Fate::Drop as u64);
         self.empty(contents, victim);
         self.pop_free(&mut contents.pages, page)
@@ -148,10 +147,10 @@ impl SlotTable<'_> {
         if directory.entry(slot).has(VALID) {
             directory.unstage(entry);
             directory.overwrite(slot, page.dirty && !crate::mutant!("lc-overwrite-loses-dirty"));
-            ask!(policy, P, memory => P::on_overwrite(pages, memory, slot));
+            ask_slots!(policy, P, memory => P::on_overwrite(pages, memory, slot));
         } else {
             directory.settle(entry, slot, if page.dirty { DIRTY } else { 0 });
-            ask!(policy, P, memory => P::on_enter(pages, memory, slot));
+            ask_slots!(policy, P, memory => P::on_enter(pages, memory, slot));
         }
         pages.lists.set_generation_byte(slot, page.stamp.0 as u8);
         self.done(staging, frame);
