@@ -15,7 +15,6 @@ busiest device for each reference, as a multiple of face-gsc's. Then what the cl
 import argparse, json, pathlib, subprocess, sys
 
 MACHINES = {"mlc": ("mlc", "raid0-8"), "slc": ("slc", "raid0-8"), "sata": ("nvme", "sata-disk"), "cloud": ("nvme", "cloud")}
-POLICIES = "face,face-gr,face-gsc,lc,tac,exadata,loc,glb,flashcache,lru,fifo,clock,s3-fifo,reuse,reuse-slots"
 OURS = ("reuse", "reuse-slots")
 CAPTURES = {
     "PostgreSQL": ("pg15_tpcc_w8.bin.zst", ["--until", "240"]),
@@ -55,7 +54,7 @@ def traces(arguments):
 def replay(arguments, trace, machine):
     flash, disk = MACHINES[machine]
     out = pathlib.Path(arguments.folder) / "policies.json"
-    run([arguments.entresol, "simulate", "--trace", *trace, "--policy", POLICIES, "--dram-percent", "1", "--flash-percent", arguments.sizes,
+    run([arguments.entresol, "simulate", "--trace", *trace, "--policy", "all", "--dram-percent", "1", "--flash-percent", arguments.sizes,
          "--flash-device", flash, "--disk-device", disk, "--json", str(out)])
     results = json.loads(out.read_text())
     return results["results"] if isinstance(results, dict) else results
@@ -74,9 +73,9 @@ def by_cell(results):
     return cells
 
 
-def counts(reached):
+def counts(reached, policies):
     """Policies with the number of cells in which they reach both goals, the most first."""
-    numbers = [(policy, sum(policy in those for those in reached.values())) for policy in POLICIES.split(",")]
+    numbers = [(policy, sum(policy in those for those in reached.values())) for policy in policies]
     return sorted(numbers, key=lambda number: -number[1])
 
 
@@ -102,7 +101,7 @@ def main():
             cells = by_cell(replay(arguments, trace, machine))
             everything[f"{name}/{machine}"] = cells
             print(f"\n{name}, {machine}: flash hits, %; thousands of pages written to flash; time of the busiest device, x face-gsc's")
-            policies = POLICIES.split(",")
+            policies = list(next(iter(cells.values())))
             print("flash, %  " + "".join(f"{policy:>20}" for policy in policies))
             for size, cell in cells.items():
                 gsc, best = busiest(cell["face-gsc"]), max(100 * result["flash_hit_rate"] for result in cell.values())
@@ -129,7 +128,7 @@ def main():
         print(f"{policy}: over 1.02 of face-gsc's time in {len(mine)} of {cells} cells")
         for ratio, _, name, machine, size in mine:
             print(f"  {ratio:5.2f} x: {name}, {machine}, {size:g} %")
-    print(f"\nboth goals, of {cells} cells: " + ", ".join(f"{policy} {count}" for policy, count in counts(reached)))
+    print(f"\nboth goals, of {cells} cells: " + ", ".join(f"{policy} {count}" for policy, count in counts(reached, policies)))
     print(f"one of ours in {sum(any(policy in OURS for policy in those) for those in reached.values())}; no policy in:")
     for cell in (cell for cell, those in reached.items() if not those):
         print(f"  {cell}")

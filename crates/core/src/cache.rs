@@ -67,6 +67,19 @@ impl Cache {
         }
     }
 
+    /// What it is, for help texts.
+    pub fn about(self) -> &'static str {
+        match self {
+            Cache::Policy(policy) => policy.about(),
+            Cache::Fragments => {
+                "SCE: fragments of 1 MiB, populated in the background, write-through if mapped"
+            }
+            Cache::Blocks(BlockKind::RwFdb) => "RFDB/WFDB with its write buffer",
+            Cache::Blocks(BlockKind::FlashTier) => "FlashTier",
+            Cache::Blocks(BlockKind::FlashTierBuffered) => "FlashTier with a write buffer",
+        }
+    }
+
     /// The cache of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cache| cache.name() == name)

@@ -17,7 +17,7 @@ pub enum Bench {
     /// the cores, each under a virtual clock on modelled devices: the same arguments and seed give the same
     /// results to the last digit on every machine. Prints the paper's numbers with ours and judges the
     /// paper's claims. A TPC-C workload, not a TPC result.
-    #[command(after_help = TPCC_EXAMPLES)]
+    #[command(after_help = tpcc_examples())]
     Tpcc(Box<TpccArgs>),
     /// Kill and restart: FaCE's table 6 and figure 6
     ///
@@ -28,24 +28,23 @@ pub enum Bench {
     Restart(Box<RestartArgs>),
 }
 
-const TPCC_EXAMPLES: &str = "\
+/// The systems, each with what it is, and examples.
+fn tpcc_examples() -> String {
+    let line = |system: System| match system.cache() {
+        Some(cache) => format!("  {:<11} {}\n", system.name(), cache.about()),
+        None => String::new(),
+    };
+    format!("{TPCC_SYSTEMS}{}\n{TPCC_EXAMPLES}", System::ALL.map(line).concat())
+}
+
+const TPCC_SYSTEMS: &str = "\
 Systems:
   disk-only   the database on the disk device, no flash
   flash-only  the database on the flash device
-  lc          flash cache, Lazy Cleaning (LRU-2, in place)
-  face        flash cache, multi-version FIFO, page by page
-  face-gr     face with Group Replacement
-  face-gsc    face with Group Second Chance
-  tac         flash cache on entry, write-through, by temperature, with a persistent slot directory
-  exadata     flash cache on entry, write-through, clean pages, LRU
-  loc         flash cache on entry, write-back, local LRU
-  glb         flash cache on exit, write-back, exclusive: one LRU list over DRAM and flash
-  flashcache  flash cache on entry, write-back, set-associative FIFO
-  lru, fifo, clock   flash cache on entry, write-back, for comparison
-  s3-fifo     flash cache on exit, in place, for comparison
-  reuse, reuse-slots   flash cache on exit by learned probabilities of reuse, in the ring and in place
-  sce         flash cache by fragments of 1 MiB, populated in the background, write-through if mapped
+Systems with a flash cache:
+";
 
+const TPCC_EXAMPLES: &str = "\
 Examples:
   entresol bench tpcc
   entresol bench tpcc --flash-percent 4,8,12,16,20 --html figures.html     the paper's whole tables

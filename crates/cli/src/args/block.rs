@@ -1,5 +1,6 @@
 //! `entresol volume`, `entresol serve`: disks with a flash cache, as block devices.
 
+use super::values;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -166,9 +167,7 @@ pub struct CreateArgs {
     /// it
     #[arg(long, default_value = "write-through")]
     pub mode: String,
-    /// The policy: sce, s3-fifo, face-gsc, face-gr, face, lru, fifo, clock, flashcache or another one of the
-    /// engine [default: face-gsc in write-back, sce else]
-    #[arg(long)]
+    #[arg(long, help = values::volume_policies())]
     pub policy: Option<String>,
     /// Bytes of a page of the cache: 4096, 8192, 16384 or 32768
     #[arg(long, default_value_t = 4096, value_name = "BYTES")]

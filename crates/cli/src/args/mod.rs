@@ -26,6 +26,7 @@ pub use simulate::{MrcArgs, SimulateArgs, SourceArgs};
 #[cfg(feature = "torture")]
 pub use torture::TortureArgs;
 pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, Kind, ReadArgs, Trace};
+pub use values::ALL_POLICIES;
 pub use worker::WorkerArgs;
 
 use clap::{Parser, Subcommand};

@@ -63,9 +63,7 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub source: SourceArgs,
 
-    /// Policies of the flash cache, separated by commas: face, face-gr, face-gsc, lc, tac, exadata, loc, glb,
-    /// flashcache, lru, fifo, clock, s3-fifo, reuse, reuse-slots, sce, rwfdb, flashtier, flashtier-buffer;
-    /// `none` is DRAM and disk alone. Where no flash is given: policies of DRAM (lru, fifo, clock)
+    #[arg(help = values::simulated_policies())]
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::policy)]
     #[arg(default_value = "none,lc,face,face-gr,face-gsc", help_heading = "Layers")]
     pub policies: Vec<String>,

@@ -1,7 +1,7 @@
 //! Values on the command line: each parser says in one sentence what was found and what is allowed.
 
 use super::columns::TimeUnit;
-use entresol_core::{Cache, FRAGMENT_PAGES_MAX, Mode, System};
+use entresol_core::{Cache, FRAGMENT_PAGES_MAX, Mode, PolicyKind, System};
 use entresol_device::{Model, Profile};
 use entresol_lab::config::Warmup;
 use entresol_lab::replay;
@@ -147,9 +147,38 @@ pub fn replacement(text: &str) -> Result<Replacement, String> {
     }
 }
 
-/// A policy of the flash cache, `none`, or a replacement of DRAM.
+/// Stands for every policy of the engine for pages.
+pub const ALL_POLICIES: &str = "all";
+
+/// Names, separated by commas.
+fn listed<const N: usize>(names: [&str; N]) -> String {
+    names.join(", ")
+}
+
+/// The help for the policies of `simulate`.
+pub fn simulated_policies() -> String {
+    format!(
+        "Policies of the flash cache, separated by commas: {}. `{}` is all of the engine for pages; `{}` is DRAM and disk \
+         alone. Where no flash is given: policies of DRAM ({})",
+        listed(Cache::ALL.map(Cache::name)),
+        ALL_POLICIES,
+        replay::NO_CACHE,
+        listed(replay::Replacement::ALL.map(replay::Replacement::name)),
+    )
+}
+
+/// The help for the policy of a volume.
+pub fn volume_policies() -> String {
+    format!(
+        "The policy: {}, {} [default: face-gsc in write-back, {1} else]",
+        listed(PolicyKind::ALL.map(PolicyKind::name)),
+        Cache::Fragments.name(),
+    )
+}
+
+/// A policy of the flash cache, `all`, `none`, or a replacement of DRAM.
 pub fn policy(text: &str) -> Result<String, String> {
-    let mut known = vec![replay::NO_CACHE];
+    let mut known = vec![replay::NO_CACHE, ALL_POLICIES];
     known.extend(Cache::ALL.map(Cache::name));
     known.extend(
         replay::Replacement::ALL

@@ -3,10 +3,10 @@
 use super::catalogue;
 use super::prepare::{self, Outputs};
 use super::source::Source;
-use crate::args::SimulateArgs;
+use crate::args::{ALL_POLICIES, SimulateArgs};
 use crate::failure::Failure;
 use crate::progress::Share;
-use entresol_core::{Cache, Mode};
+use entresol_core::{Cache, Mode, PolicyKind};
 use entresol_engine::DailyWrites;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec, MemorySpec};
 use entresol_lab::replay::{self, FragmentKnobs, Replacement, RunConfig};
@@ -17,7 +17,6 @@ const DRAM_PERCENT: f64 = 2.0;
 
 /// Simulates and shows the results.
 pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
-    prepare::distinct("--policy", &args.policies, String::clone)?;
     prepare::distinct("--flash-percent", &args.flash_percent, f64::to_string)?;
     prepare::distinct("--flash-pages", &args.flash_pages, u32::to_string)?;
     prepare::distinct("--mode", &args.mode, |mode: &Mode| mode.name().to_owned())?;
@@ -77,7 +76,18 @@ fn levels(args: &SimulateArgs) -> Result<Vec<(Option<Cache>, Replacement)>, Fail
             "--policy {name}: is a replacement policy of DRAM only; leave the flash sizes out"
         ))),
     };
-    args.policies.iter().map(of).collect()
+    let policies = policies(args);
+    prepare::distinct("--policy", &policies, String::clone)?;
+    policies.iter().map(of).collect()
+}
+
+/// The names, with those that `all` stands for.
+fn policies(args: &SimulateArgs) -> Vec<String> {
+    let named = |name: &String| match name == ALL_POLICIES {
+        true => PolicyKind::ALL.map(|policy| policy.name().to_owned()).to_vec(),
+        false => vec![name.clone()],
+    };
+    args.policies.iter().flat_map(named).collect()
 }
 
 /// A run without flash once, policies at every size in every mode, or in their usual one.

@@ -12,17 +12,25 @@ macro_rules! of_placement {
 pub(crate) use of_placement;
 
 macro_rules! policy_kinds {
-    (() $($(#[$doc:meta])* $kind:ident: $placement:ident = $code:literal in $module:ident,)*) => {
+    (() $($(#[doc = $doc:literal])* $kind:ident: $placement:ident = $code:literal in $module:ident,)*) => {
         /// The cache policies.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u32)]
         pub enum PolicyKind {
-            $($(#[$doc])* $kind = $code,)*
+            $($(#[doc = $doc])* $kind = $code,)*
         }
 
         impl PolicyKind {
             /// All policies, in the order of the papers' tables.
             pub const ALL: [PolicyKind; [$($code),*].len()] = [$(PolicyKind::$kind),*];
+
+            /// What it is, for help texts: its row of the table, without the papers.
+            pub fn about(self) -> &'static str {
+                let row = match self {
+                    $(PolicyKind::$kind => concat!($($doc),*),)*
+                };
+                row.split(" (").next().unwrap_or(row).trim().trim_end_matches('.')
+            }
         }
 
         /// Their types.
@@ -167,6 +175,24 @@ mod tests {
         for policy in PolicyKind::ALL {
             assert_eq!(PolicyKind::from_name(policy.name()), Some(policy));
             assert_eq!(PolicyKind::from_code(policy as u32), Some(policy));
+        }
+    }
+
+    #[test]
+    fn every_policy_has_its_row_in_the_documentation() {
+        let text = include_str!("../../../../docs/POLICIES.md");
+        let first_cells = text.lines().filter(|line| line.starts_with("| `")).map(|line| {
+            let end = line.find(" | ").expect("a row has cells");
+            &line[..end]
+        });
+        let documented: Vec<&str> = first_cells.collect();
+        for policy in PolicyKind::ALL {
+            let name = format!("`{}`", policy.name());
+            assert!(
+                documented.iter().any(|cell| cell.contains(&name)),
+                "docs/POLICIES.md has no row of {name}"
+            );
+            assert!(!policy.about().is_empty(), "{name}");
         }
     }
 }
