@@ -1,9 +1,8 @@
 //! Where pages are placed on flash: in a log (FaCE), or in any slot of the cache or of a set (all others).
 //! Mechanism only: the policy decides admission, eviction and the fate of a page.
 //!
-//! Both placements reuse slots by one rule. A slot is given out again only when two things hold: its destage
-//! is durable on disk, and every newer version of its page that excused it from a destage is durable on
-//! flash.
+//! `README.md` has the rules: what the latch protects, when a slot may be used again, what is held back for
+//! second chances, what a driver may do between two steps.
 
 pub(crate) mod ring;
 pub(crate) mod slots;
