@@ -26,7 +26,7 @@ pub(crate) struct SlotLists<'r> {
     /// Words of a node.
     node_words: usize,
     nodes: &'r mut [u32],
-    /// The slot at which the cleaner continues. [`NIL`]: at the beginning.
+    /// The slot at which the policy's cleaner or hand continues. [`NIL`]: at the beginning.
     pub cursor: &'r mut u32,
 }
 

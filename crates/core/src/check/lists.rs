@@ -20,7 +20,7 @@ pub(super) fn check(pages: &Pages<'_>, lists: u32, in_sets: bool) -> Result<(), 
     }
     let (cursor, slots) = (*pages.lists.cursor, pages.directory.of_slots());
     let stands = cursor == NIL || slots.get(cursor as usize).is_some_and(|slot| slot.has(VALID));
-    same(|| "the cleaner stands at a valid slot", true, stands)
+    same(|| "the cursor stands at a valid slot", true, stands)
 }
 
 /// Pages and free slots are in the lists of their sets.
