@@ -21,6 +21,7 @@ mod reuse;
 mod s3_fifo;
 pub(crate) mod sce;
 mod shared;
+mod sieve;
 mod state;
 mod tac;
 
@@ -74,6 +75,8 @@ macro_rules! policy_table {
             Reuse: Log = 14 in reuse,
             /// By learned probabilities of reuse, in place.
             ReuseSlots: Slots = 15 in reuse,
+            /// SIEVE, populated on every miss, for comparison (Zhang et al., NSDI 2024).
+            Sieve: Slots = 16 in sieve,
         }
     };
 }

@@ -37,6 +37,7 @@ pub fn order_of(config: &Config) -> Box<dyn Order> {
         PolicyKind::Lru => Box::new(Queue::new(Admits::Changed, Use::Moves)),
         PolicyKind::Fifo => Box::new(Queue::new(Admits::Changed, Use::Nothing)),
         PolicyKind::Clock => Box::new(Queue::new(Admits::Changed, Use::Marks)),
+        PolicyKind::Sieve => Box::new(Sieve::default()),
         PolicyKind::S3Fifo => Box::new(super::s3_fifo_order::S3FifoOrder::new(config)),
         PolicyKind::ReuseSlots => Box::new(super::reuse_order::ReuseOrder::new(config)),
         PolicyKind::Face | PolicyKind::FaceGr | PolicyKind::FaceGsc | PolicyKind::Reuse => {
@@ -147,6 +148,62 @@ impl Order for Queue {
             self.queue.push((page, false));
         }
         None
+    }
+}
+
+/// SIEVE: a queue whose pages stay where they are, and a hand.
+#[derive(Default)]
+struct Sieve {
+    /// Oldest first; with whether the page was visited.
+    queue: Vec<(PageId, bool)>,
+    /// `None`: before the oldest.
+    hand: Option<PageId>,
+}
+
+impl Sieve {
+    fn visited(&mut self, page: PageId) {
+        self.queue.iter_mut().filter(|(p, _)| *p == page).for_each(|(_, visited)| *visited = true);
+    }
+}
+
+impl Order for Sieve {
+    fn arrives(&mut self, _page: PageId, _free: i64, _busy: &dyn Fn(PageId) -> bool) -> bool {
+        true
+    }
+    fn admits(&mut self, _page: PageId, facts: &Facts) -> Decision {
+        Admits::Changed.decision(facts)
+    }
+    fn hit(&mut self, page: PageId, resident: bool) {
+        if resident {
+            self.visited(page);
+        }
+    }
+    fn entered(&mut self, page: PageId) {
+        self.queue.push((page, false));
+    }
+    fn overwritten(&mut self, page: PageId) {
+        self.visited(page);
+    }
+    fn left(&mut self, page: PageId) {
+        let at = self.queue.iter().position(|(p, _)| *p == page).expect("it is in the queue");
+        self.queue.remove(at);
+        if self.hand == Some(page) {
+            self.hand = self.queue.get(at).map(|(next, _)| *next);
+        }
+    }
+    fn victim(&mut self, busy: &dyn Fn(PageId) -> bool) -> Option<PageId> {
+        if self.queue.iter().all(|(page, _)| busy(*page)) {
+            return None;
+        }
+        let mut at = self.queue.iter().position(|(p, _)| Some(*p) == self.hand).unwrap_or(0);
+        loop {
+            let (page, visited) = &mut self.queue[at];
+            if !busy(*page) && !std::mem::take(visited) {
+                self.hand = Some(*page);
+                return self.hand;
+            }
+            at = (at + 1) % self.queue.len();
+        }
     }
 }
 
