@@ -183,7 +183,7 @@ fn layout_counts_from_the_types() {
         sce.contains("2.25") && shown.contains("64 fragments of 32 pages"),
         "72 bytes a fragment: {shown}"
     );
-    assert!(shown.contains("2,048 bytes beside it, 32 for each fragment"), "{shown}");
+    assert!(shown.contains("2,048 bytes more, 32 for each fragment"), "{shown}");
 }
 
 #[test]
