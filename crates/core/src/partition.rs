@@ -7,9 +7,9 @@
 //!
 //! There are two caches: a [`Log`] and [`Slots`]. A partition is one of them. Here is what both answer; what
 //! only one of them can do is a method of its type, which a driver gets by [`Partition::log_mut`] or
-//! [`Partition::slots_mut`]. So a request that makes no sense for a placement cannot be written. The type is a
-//! sum, and not a pair of views over one: so `&` and `&mut` give the same type, nothing is built for a call,
-//! and a driver that has one of the two asks no more which it is.
+//! [`Partition::slots_mut`]. So a request that makes no sense for a placement cannot be written. The type is
+//! a sum, and not a pair of views over one: so `&` and `&mut` give the same type, nothing is built for a
+//! call, and a driver that has one of the two asks no more which it is.
 
 use crate::config::Config;
 use crate::contents::Contents;
@@ -397,8 +397,8 @@ impl Partition<'_> {
     }
 
     /// Begins to copy the newest version of `page` in a slot to disk, where it stays as a clean page: before
-    /// its slot is needed, since its owner wants it there. Until the copy is reported, it counts as on its way
-    /// to disk ([`Log::is_in_dequeue`]). Log placement: at most [`crate::CLEANINGS_MAX`] at once, and no
+    /// its slot is needed, since its owner wants it there. Until the copy is reported, it counts as on its
+    /// way to disk ([`Log::is_in_dequeue`]). Log placement: at most [`crate::CLEANINGS_MAX`] at once, and no
     /// dequeue begins meanwhile, so that no version of the page follows it to disk out of order.
     pub fn clean(&mut self, page: PageId) -> Cleaning {
         let directory = &self.contents().pages.directory;

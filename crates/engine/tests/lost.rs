@@ -466,32 +466,6 @@ fn a_flash_that_fails_at_the_end_is_no_error_of_the_close() {
     assert!(failed > 3, "{failed}");
 }
 
-/// In write-through mode power fails during the write of a page to disk, and the copy of another page on
-/// flash is damaged: the cache is emptied, and first all that is whole on it is copied.
-#[test]
-fn a_torn_page_is_mended_from_flash_though_another_copy_is_damaged() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
-    for policy in [PolicyKind::Face, PolicyKind::FaceGsc] {
-        simulate(1, || {
-            let options = TierOptions { mode: Mode::WriteThrough, ..options(policy, 80) };
-            let (flash, disk) = support::memory(&options, PAGES);
-            let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
-            (0..DIRTY).for_each(|page| write(&tier, page, 2));
-            let (mut flash, mut disk) = (support::bytes_of(&*flash), support::bytes_of(&*disk));
-            drop(tier);
-            let torn = disk_offset(PageId(DIRTY - 1), PAGE as u32) as usize;
-            disk[torn + PAGE / 2..][..PAGE / 2].fill(0xee);
-            let bad = flash.chunks_exact(PAGE).position(|block| block == bytes(DIRTY - 2, 2)).unwrap();
-            flash[bad * PAGE + 40] ^= 1;
-            let (flash, disk) = (support::device_of(&flash), support::device_of(&disk));
-            let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
-            assert!(report.notices.concat().contains("the cache was emptied"), "{:?}", report.notices);
-            (0..DIRTY).for_each(|page| assert_eq!(version(&tier, page), Some(2), "page {page}"));
-        });
-    }
-}
-
 #[cfg(feature = "mutants")]
 #[test]
 fn each_mutant_is_noticed() {
@@ -500,10 +474,6 @@ fn each_mutant_is_noticed() {
         "a_running_cache_that_is_detached_copies_what_can_be_read_and_names_the_rest",
     );
     support::mutants::hunt(&[
-        (
-            "torn-page-left-with-a-damaged-one",
-            "a_torn_page_is_mended_from_flash_though_another_copy_is_damaged",
-        ),
         ("lost-page-found-too-early", "a_lost_page_stays_lost_until_the_disk_has_the_new_version"),
         ("lost-page-not-recorded", lost_alone),
         ("missing-page-read-from-disk", lost_alone),

@@ -1,6 +1,6 @@
-//! The fixed properties of a policy. Those of its placement are a constant of [`LogFacts`] or [`SlotFacts`] in
-//! its file, which states what is special, over a base. So no fact stands where it has no meaning, and what
-//! follows from others ([`Facts::refusal`], [`Facts::directory`]) is not stated.
+//! The fixed properties of a policy. Those of its placement are a constant of [`LogFacts`] or [`SlotFacts`]
+//! in its file, which states what is special, over a base. So no fact stands where it has no meaning, and
+//! what follows from others ([`Facts::refusal`], [`Facts::directory`]) is not stated.
 
 use crate::mode::Mode;
 use crate::sizes::Sizes;

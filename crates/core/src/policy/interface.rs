@@ -40,8 +40,8 @@ impl Decision {
     }
 }
 
-/// The decisions of a policy that both placements ask for. Each policy is a [`LogPolicy`] or a [`SlotPolicy`],
-/// too. Entries are indices into the directory: a slot or, after all slots, a staging frame.
+/// The decisions of a policy that both placements ask for. Each policy is a [`LogPolicy`] or a
+/// [`SlotPolicy`], too. Entries are indices into the directory: a slot or, after all slots, a staging frame.
 pub(crate) trait Policy {
     /// The name on the command line.
     const NAME: &'static str;

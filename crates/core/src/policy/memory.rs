@@ -1,9 +1,9 @@
 //! The policy's data in the region, by its types. The region sizes, places and hands out the sections. The
 //! policy's file defines the types and their invariants.
 //!
-//! A policy of slots has a note (its [`Note`](super::SlotPolicy::Note)) in the node of each slot, after the links of its
-//! lists. It also has a memory ([`Memory`](super::Policy::Memory)) for the partition: scalars and tables, a
-//! section each.
+//! A policy of slots has a note (its [`Note`](super::SlotPolicy::Note)) in the node of each slot, after the
+//! links of its lists. It also has a memory ([`Memory`](super::Policy::Memory)) for the partition: scalars
+//! and tables, a section each.
 
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;

@@ -1,6 +1,6 @@
 //! SIEVE (Zhang et al.: SIEVE is Simpler than LRU: an Efficient Turn-Key Eviction Algorithm for Web Caches,
-//! NSDI 2024, algorithm 1), in place, populated on every miss, for comparison: CLOCK whose hand moves, and not
-//! the pages.
+//! NSDI 2024, algorithm 1), in place, populated on every miss, for comparison: CLOCK whose hand moves, and
+//! not the pages.
 //!
 //! ```text
 //! on a read from disk:          p enters at the head, not visited

@@ -231,7 +231,7 @@ pub const IN_THE_FRONTS: &[&str] = &[
 /// Mutants that directed tests of the engine notice: `cargo test --release -p entresol-engine --features
 /// mutants --test shared_lsns --test kept_out --test forget_for --test objects --test second_chances --test
 /// copies_that_differ --test causes --test damage_shared --test owners_log
-/// --test lost --test held --test in_place --test flushed`.
+/// --test lost --test held --test in_place --test flushed --test torn`.
 pub const IN_THE_ENGINE: &[&str] = &[
     "absent-page-read-beside-its-write",
     "bypass-before-the-cut-is-durable",

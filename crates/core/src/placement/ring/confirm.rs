@@ -14,8 +14,8 @@ impl Log<'_> {
         Some(Position(first + u64::from(self.ring.groups[at].flushed)))
     }
 
-    /// A write without pages ([`Partition::next_write`](crate::Partition::next_write)) makes a summary durable
-    /// that says how far the group is flushed, if nothing was flushed after `position`.
+    /// A write without pages ([`Partition::next_write`](crate::Partition::next_write)) makes a summary
+    /// durable that says how far the group is flushed, if nothing was flushed after `position`.
     pub fn confirm(&mut self, position: Position) {
         self.ring.head.confirm_to = position.0;
     }

@@ -17,7 +17,8 @@ pub(crate) fn groups_ahead(slots: u32, group_pages: u32, spare_groups: u64) -> u
     u64::from(slots / group_pages / 16).clamp(GROUPS_AHEAD_MIN, DEQUEUES as u64) + spare_groups
 }
 
-/// The policy's [`spare_groups`](crate::SecondChances::spare_groups), in a ring that is large enough for them.
+/// The policy's [`spare_groups`](crate::SecondChances::spare_groups), in a ring that is large enough for
+/// them.
 #[inline(always)]
 pub(crate) const fn spare_groups(slots: u32, group_pages: u32, facts: &LogFacts) -> u64 {
     match facts.second_chances {

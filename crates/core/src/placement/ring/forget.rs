@@ -96,8 +96,8 @@ impl Log<'_> {
         Forget::Done { found, dirty, in_dequeue }
     }
 
-    /// Drops the copies in these entries of the directory that `is_dead` names. The driver has a table of what
-    /// is dead, which is durable by itself, and sees to it that a crash does not bring them back
+    /// Drops the copies in these entries of the directory that `is_dead` names. The driver has a table of
+    /// what is dead, which is durable by itself, and sees to it that a crash does not bring them back
     /// ([`Log::next_dequeue`]): no record is made. Returns how many were dropped.
     pub fn drop_dead(
         &mut self,

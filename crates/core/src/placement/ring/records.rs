@@ -74,8 +74,8 @@ impl Log<'_> {
     }
 
     /// A restart begins at `front` or after it, since a record is durable that all positions below are
-    /// released ([`Partition::window`](crate::Partition::window)). (When a cache is given up, more are durably
-    /// gone than were released.)
+    /// released ([`Partition::window`](crate::Partition::window)). (When a cache is given up, more are
+    /// durably gone than were released.)
     pub fn front_is_durable(&mut self, front: Position) {
         let head = &mut *self.ring.head;
         head.front_durable = head.front_durable.max(front.0.min(head.released));

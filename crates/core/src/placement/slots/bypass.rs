@@ -33,9 +33,10 @@ impl Slots<'_> {
         admission
     }
 
-    /// `page` was read where [`Partition::fetch`](crate::Partition::fetch) found it, has the expected version,
-    /// and is in DRAM now: an exclusive policy forgets its copy. A copy that is being written or destaged
-    /// stays. In that case, and with other policies, nothing changes and the answer is [`Taken::Copied`].
+    /// `page` was read where [`Partition::fetch`](crate::Partition::fetch) found it, has the expected
+    /// version, and is in DRAM now: an exclusive policy forgets its copy. A copy that is being written or
+    /// destaged stays. In that case, and with other policies, nothing changes and the answer is
+    /// [`Taken::Copied`].
     ///
     /// A dirty page that has [moved](Taken::Moved) is in DRAM alone: DRAM must treat it as newer than disk
     /// and newer than flash.

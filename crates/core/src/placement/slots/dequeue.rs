@@ -30,8 +30,8 @@ impl Slots<'_> {
     }
 
     /// The next dirty slot at or after `from`, to be cleaned. `Err` names a dirty slot with work under way:
-    /// ask for it again when that is done. `None`: no dirty slot is left. For the checkpoint of a policy whose
-    /// directory does not survive a crash.
+    /// ask for it again when that is done. `None`: no dirty slot is left. For the checkpoint of a policy
+    /// whose directory does not survive a crash.
     pub fn sweep(&mut self, from: SlotId) -> Option<Result<CleanPage, SlotId>> {
         let directory = &self.contents.pages.directory;
         let slot = (from.0..directory.slots).find(|slot| directory.entry(*slot).has(DIRTY))?;

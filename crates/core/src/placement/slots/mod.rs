@@ -88,7 +88,8 @@ impl Slots<'_> {
     ///
     /// The answer is as for [`Partition::evict`](crate::Partition::evict). The page is clean, so the driver
     /// need not wait when staging is full ([`Admission::Full`]), and has nothing to do after
-    /// [`Admission::Bypass`]. Only policies that [populate](crate::PolicyKind::populates) ever admit the page.
+    /// [`Admission::Bypass`]. Only policies that [populate](crate::PolicyKind::populates) ever admit the
+    /// page.
     pub fn arrived(&mut self, page: PageId) -> Admission {
         let room = self.table.has_room(&self.contents);
         let Contents { pages, policy, decisions, .. } = &mut self.contents;

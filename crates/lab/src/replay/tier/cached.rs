@@ -126,11 +126,9 @@ impl<'t> Cached<'t> {
 
     /// `page` has come from disk: takes a copy, if the policy will have it.
     fn populate(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) {
-        if !self.config.policy.populates() || !self.mode.populates() {
-            return;
-        }
+        let populates = self.config.policy.populates() && self.mode.populates();
         let id = self.id(page);
-        let Some(slots) = self.partition.slots_mut() else { return };
+        let Some(slots) = self.partition.slots_mut().filter(|_| populates) else { return };
         match slots.arrived(id) {
             Admission::Stage { frame, position } => {
                 self.metrics.populated += 1;
@@ -149,16 +147,12 @@ impl<'t> Cached<'t> {
     /// The partition forgets every copy of `page`.
     fn forget(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) {
         let id = self.id(page);
-        let bypass = |partition: &mut Partition<'_>| {
-            partition.slots_mut().expect("a log takes no copy back").bypass(id)
-        };
-        while bypass(&mut self.partition) == Admission::Full {
+        while self.partition.slots_mut().is_some_and(|slots| slots.bypass(id) == Admission::Full) {
             self.work(now, pool);
         }
     }
 
-    /// Flags of the frame of a page that was fetched from flash or staging; an exclusive policy gives up its
-    /// copy.
+    /// Flags of a page's frame after a fetch from flash or staging; an exclusive policy gives up its copy.
     fn went_up(&mut self, page: u32, dirty: bool) -> u8 {
         let flags = if dirty { DIRTY } else { 0 };
         if !self.config.policy.exclusive() {
