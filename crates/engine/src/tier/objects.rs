@@ -6,7 +6,7 @@ use entresol_objects::{Locator, ObjectId, Usage};
 
 impl FlashTier {
     /// The object with this name, defined now if there is none. `None`: the table is full; the object's pages
-    /// must stay out of the cache. Objects are for caches made with [`TierOptions::objects`].
+    /// must stay out of the cache. Objects are for caches made with [`crate::TierOptions::objects`].
     ///
     /// # Errors
     /// [`TierError::Config`]: the cache has no table of objects.

@@ -20,8 +20,8 @@ fn own_cache(
     Ok(own.map(|superblock| (superblock, labels.newest)))
 }
 
-/// What the owner of the disk with this label said last of how far it is ([`FlashTier::mark`]). `None`: it
-/// has said nothing, or the cache on `flash` is another disk's, or there is none.
+/// What the owner of the disk with this label said last of how far it is ([`crate::FlashTier::mark`]).
+/// `None`: it has said nothing, or the cache on `flash` is another disk's, or there is none.
 ///
 /// # Errors
 /// [`TierError::Device`].
@@ -46,8 +46,8 @@ pub fn renewals_that_differ(
 }
 
 /// The cache on `flash` that is of the disk with this label, as it was opened last, and the marks of its
-/// owner ([`FlashTier::mark`]). `None`: the cache is another disk's, or there is none. Whether it is of the
-/// disk's present epoch is not looked at: an open does that.
+/// owner ([`crate::FlashTier::mark`]). `None`: the cache is another disk's, or there is none. Whether it is
+/// of the disk's present epoch is not looked at: an open does that.
 ///
 /// # Errors
 /// [`TierError::Device`].
