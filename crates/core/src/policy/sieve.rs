@@ -19,7 +19,7 @@ use super::{Decision, ONLY_LIST, Offer, OneList, SlotFacts, shared};
 use crate::pages::Pages;
 use crate::slot::REFERENCED;
 
-/// CLOCK without moves. The hand is the lists' cursor, which goes on when its page leaves.
+/// CLOCK without moves. The hand is the lists' cursor: it moves to the next page when its page is evicted.
 pub(crate) struct Sieve;
 
 impl OneList for Sieve {

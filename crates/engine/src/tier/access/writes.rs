@@ -134,7 +134,7 @@ impl Writes {
     }
 
     /// As [`Writes::write_pages`]; pages of which the cache has no dirty copy go to disk alone, adjacent ones
-    /// in one request. Returns how many did. The caller sees to it that nobody else writes them meanwhile.
+    /// in one request. Returns how many did. The caller excludes other writers of these pages.
     pub(crate) fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
         self.disk.check_run(data)?;
         if !self.kind.has_no_log_above || !self.front.check_running()? {

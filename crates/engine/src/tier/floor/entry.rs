@@ -47,7 +47,7 @@ impl Entry {
         self.taken(victim, data, offered)
     }
 
-    /// Does what is left to do for a page that was offered.
+    /// Completes the entry of a page that was offered, or writes it to disk instead.
     pub(crate) fn taken(&self, victim: Victim, data: &[u8], offered: Offered) -> Result<Evicted, TierError> {
         match offered {
             Offered::Taken => Ok(Evicted { dirty: victim.dirty }),

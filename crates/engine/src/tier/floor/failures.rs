@@ -120,7 +120,7 @@ impl Failures {
 
     /// A job may begin that moves pages. `None`: the tier does not run any more.
     pub(crate) fn begin_job(&self) -> Option<Job<'_>> {
-        // Counted first: whoever has changed the state waits for it, or it sees the state.
+        // Counted first. Then a task that changes the state waits for this job, or the job sees the state.
         if let Some(degrading) = &self.degrading {
             degrading.jobs.fetch_add(1, SeqCst);
         }
@@ -145,7 +145,7 @@ impl Failures {
             let is_settled =
                 |after| self.causes.settle(after).is_ok() && after <= self.front.board.causes.durable();
             let is_dead = dying.is_none_or(is_settled);
-            // The record of lost pages goes on to be kept.
+            // The record of lost pages is still kept.
             let is_kept = self.disk.has_lost() && self.degrading.is_some();
             let nothing_lost =
                 unsaved.pages == 0 && is_dead && !is_kept || mutant!("switched-off-while-dirty");
@@ -179,7 +179,7 @@ impl Failures {
         self.give_up_memory();
     }
 
-    /// The flash has failed and nothing on it is needed: goes on from the disk alone.
+    /// The flash has failed, and no page on it is needed: from now on the disk alone serves.
     fn switch_off(&self, error: &TierError, unsaved: Unsaved) {
         // The flash has whole pages whose writes to disk a power failure could tear.
         let unbound = self.disk.sync().and_then(|()| self.unbind(self.cache));
@@ -224,9 +224,8 @@ impl Failures {
         }
     }
 
-    /// Makes the disk independent of the flash: from here on what lies there is history. With `remembered`
-    /// the label goes on naming the cache: should its flash come back as it is, it is known to hold nothing
-    /// that anybody needs.
+    /// Makes the disk independent of the flash: from now on its pages are out of date. The label still names
+    /// the cache `remembered`: if that flash returns, an open knows that no page on it is needed.
     pub(crate) fn unbind(&self, remembered: Uuid) -> Result<(), TierError> {
         if mutant!("switched-off-without-unbinding") {
             return Ok(());

@@ -14,7 +14,7 @@
 //! | `budget` | the owner's budget of writes to flash |
 //! | `disk_writes` | writes of callers to disk, and their sync |
 //! | `destager` | writes of destaged pages to disk |
-//! | `entry` | a page that is offered to the flash, and what is left to do if it does not enter |
+//! | `entry` | offers a page to the flash, and writes it to disk if it does not enter |
 //! | `turns` | who may write a page, where no log stands above |
 //! | `staged` | waits until staging is on flash |
 //! | `writers`, `background` | the loops of the tasks that carry jobs out |
