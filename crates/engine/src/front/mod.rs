@@ -340,8 +340,7 @@ impl Front {
             };
             return self.options.page_format.verify(bytes, id, stamp, proof);
         }
-        if !self.options.page_format.names_itself() {
-            let Generation::Exact(position) = generation else { unreachable!("a log has whole positions") };
+        if let (false, Generation::Exact(position)) = (self.options.page_format.names_itself(), generation) {
             return self.options.page_format.verify_alone(bytes, id, self.stamps.stamp(position));
         }
         page::verify(bytes, id, None)?;
