@@ -3,6 +3,7 @@
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use entresol_xtask::mutants::{self, MutantsArgs};
 use entresol_xtask::postgres::{self, BenchArgs, BuildArgs, RunArgs, TestArgs};
 use std::process::ExitCode;
 
@@ -19,6 +20,8 @@ enum Work {
     /// PostgreSQL with the hooks for a cache below shared buffers (docs/POSTGRESQL.md).
     #[command(subcommand)]
     Postgres(Postgres),
+    /// Plants known bugs in a copy of the tree, and sees that the tests notice each (docs/TESTING.md).
+    Mutants(MutantsArgs),
 }
 
 #[derive(Subcommand)]
@@ -43,12 +46,12 @@ fn main() -> ExitCode {
             return if is_help { ExitCode::SUCCESS } else { ExitCode::from(2) };
         }
     };
-    let Work::Postgres(work) = arguments.work;
-    let outcome = match work {
-        Postgres::Build(arguments) => postgres::build(&arguments),
-        Postgres::Run(arguments) => postgres::run(&arguments),
-        Postgres::Test(arguments) => postgres::test(&arguments),
-        Postgres::Bench(arguments) => postgres::bench(&arguments),
+    let outcome = match arguments.work {
+        Work::Postgres(Postgres::Build(arguments)) => postgres::build(&arguments),
+        Work::Postgres(Postgres::Run(arguments)) => postgres::run(&arguments),
+        Work::Postgres(Postgres::Test(arguments)) => postgres::test(&arguments),
+        Work::Postgres(Postgres::Bench(arguments)) => postgres::bench(&arguments),
+        Work::Mutants(arguments) => mutants::mutants(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
