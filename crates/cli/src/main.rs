@@ -20,8 +20,7 @@ use failure::Failure;
 use std::process::ExitCode;
 use tracing_subscriber::filter::LevelFilter;
 
-// No bug on purpose, and no counter of the torture, may leak into a build that did not ask for it.
-const _: () = assert!(entresol_core::mutant::COMPILED_IN == cfg!(feature = "mutants"));
+// No counter of the torture may leak into a build that did not ask for it.
 const _: () = assert!(entresol_runtime::coverage::COMPILED_IN == cfg!(feature = "torture"));
 
 /// The usual level of the log: a server has no other way to report.

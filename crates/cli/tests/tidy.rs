@@ -1,11 +1,9 @@
-//! The style of the repository as far as a program can check it: widths, lengths, paths, commit subjects,
-//! mutants.
+//! The style of the repository as far as a program can check it: widths, lengths, paths, commit subjects.
 //!
 //! rustfmt checks the width of code and clippy the length of functions (`clippy.toml`); what neither of them
 //! does is here. Each exception is listed by name. An exception that is not needed any more fails its test,
 //! too.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,89 +25,6 @@ const LONG_FILES: &[&str] = &[
 const SUBJECT_MAX: usize = 72;
 /// The last commit before subjects were checked.
 const SUBJECTS_AFTER: &str = "06a7724";
-
-/// Mutants that leave out a step, or change its order, where no condition stands: nothing to be an operand
-/// of.
-const STEPS: &[&str] = &[
-    "active-transactions-forgotten",
-    "bulk-load-not-durable",
-    "cause-begins-before-its-record",
-    "checkpoint-leaves-staging",
-    "checkpoint-record-before-flash",
-    "commit-before-sync",
-    "compensation-names-no-next",
-    "create-table-without-log-room",
-    "dead-pages-await-their-cause",
-    "dead-pages-restored",
-    "damaged-directory-left",
-    "definition-after-its-pages",
-    "destage-not-synced",
-    "disk-before-flash",
-    "disk-not-synced-by-open",
-    "durable-position-runs-ahead",
-    "durable-told-before-written",
-    "epoch-not-begun",
-    "epoch-not-bumped",
-    "failed-write-through-keeps-copy",
-    "flash-not-synced-by-open",
-    "flush-counts-writing-pages",
-    "flush-leaves-objects",
-    "flush-not-carried-out",
-    "flush-without-the-rest",
-    "forgotten-before-its-write-is-durable",
-    "forgotten-page-in-summary",
-    "found-page-not-recorded",
-    "fragment-valid-before-copied",
-    "group-commit-counts-latecomers",
-    "group-not-synced",
-    "journal-not-carried-out",
-    "journal-released-beyond-flush",
-    "left-is-not-told",
-    "log-epoch-not-grown",
-    "log-not-synced",
-    "log-session-not-checked",
-    "losses-not-recorded",
-    "lost-page-found-too-early",
-    "lost-page-not-recorded",
-    "missing-page-read-from-disk",
-    "missing-pages-not-recorded",
-    "newer-copy-not-awaited",
-    "object-log-not-synced",
-    "objects-in-one-copy",
-    "older-fronts-go-on",
-    "older-version-published-last",
-    "older-version-restored-too",
-    "one-label-copy-renewed",
-    "one-superblock-copy-renewed",
-    "part-written-over-disk",
-    "parts-not-excluded",
-    "record-below-is-the-rear-now",
-    "redo-point-too-late",
-    "reuse-before-destage",
-    "rollback-leaves-first-change",
-    "seat-of-a-dead-front-kept",
-    "second-summary-not-synced",
-    "session-rear-not-recorded",
-    "settled-is-not-told",
-    "slot-counter-not-grown",
-    "slots-forgotten-before-frames",
-    "slots-walked-before-frames",
-    "stale-flash-believed",
-    "superblock-not-synced",
-    "switched-off-without-unbinding",
-    "trim-uncovers-lost-pages",
-    "turn-of-first-page-only",
-    "turns-shared-by-pages",
-    "two-writers-of-a-page",
-    "undo-without-compensation",
-    "unreadable-clean-page-stops",
-    "valid-before-written",
-    "wanted-page-not-synced",
-    "write-through-not-announced",
-    "write-through-not-counted",
-    "write-through-skipped",
-    "writes-under-way-taken-for-done",
-];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders above this crate")
@@ -257,38 +172,6 @@ fn nothing_in_the_product_prints_but_through_one_module() {
     );
 }
 
-/// The names of the mutants in `text` that are not an operand of `&&` or `||`.
-fn not_operands(text: &str) -> Vec<String> {
-    let code: String =
-        text.lines().filter(|line| comment(line).is_none()).flat_map(|line| [line, "\n"]).collect();
-    let mut names = Vec::new();
-    let mut from = 0;
-    while let Some(at) = code[from..].find("mutant!(\"").map(|at| from + at) {
-        let name = code[at + "mutant!(\"".len()..].split('"').next().expect("a piece");
-        let before = code[..at].trim_end_matches("crate::").trim_end_matches('!').trim_end();
-        if !before.ends_with("&&") && !before.ends_with("||") {
-            names.push(name.to_owned());
-        }
-        from = at + 1;
-    }
-    names
-}
-
-#[test]
-fn mutants_are_operands_of_a_condition() {
-    let mut found = BTreeSet::new();
-    for (name, text) in sources() {
-        let has_mutants = ["block", "core", "format", "engine", "store"];
-        if has_mutants.iter().any(|krate| name.starts_with(&format!("crates/{krate}/src/")))
-            && !name.ends_with("/mutant.rs")
-        {
-            found.extend(not_operands(&text));
-        }
-    }
-    let listed = STEPS.iter().map(|name| (*name).to_owned()).collect();
-    assert_eq!(found, listed, "mutants that are no operand of `&&` or `||` are those listed here");
-}
-
 #[test]
 fn a_wide_comment_is_recognised() {
     let wide = "x".repeat(COLUMNS_MAX);
@@ -303,13 +186,4 @@ fn a_bare_print_is_recognised() {
     let text =
         "println!(1);\n// println!(2);\n  eprint!(3);\nprint(4);\n#[cfg(test)]\nmod tests {\nprintln!(5);";
     assert_eq!(bare_prints(text), [1, 3]);
-}
-
-#[test]
-fn the_form_of_a_mutant_is_recognised() {
-    assert_eq!(not_operands("if a && !mutant!(\"x\") {}\n let b = a\n || crate::mutant!(\"y\");"), [""; 0]);
-    assert_eq!(
-        not_operands("// if mutant!(\"z\")\nif !mutant!(\"x\") {}\nlet b = crate::mutant!(\"y\");"),
-        ["x", "y"]
-    );
 }

@@ -31,18 +31,12 @@ pub struct TortureArgs {
     /// Threads; all cores, if not given
     #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
-    /// Bring a named bug to life and see that it is noticed (only in a build with `--features mutants`)
-    ///
-    /// Runs until something is wrong: exit status 0. If nothing was noticed within --seconds (60) or
-    /// --states: 1.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["run", "json", "systems", "violations", "threads"])]
-    pub mutate: Option<String>,
     /// Caches of raw pages (a block device's) instead: flushed, forgotten, in place, under power failures
     /// and kills
-    #[arg(long, conflicts_with_all = ["run", "json", "systems", "violations", "mutate"])]
+    #[arg(long, conflicts_with_all = ["run", "json", "systems", "violations"])]
     pub raw: bool,
-    /// Caches with a door instead: NBD clients of a volume, under power failures; --states counts restarts
-    #[arg(long, value_parser = ["block"], conflicts_with_all = ["run", "json", "systems", "violations", "mutate", "raw"])]
+    /// Caches behind a door instead: NBD clients of a volume, under power failures; --states counts restarts
+    #[arg(long, value_parser = ["block"], conflicts_with_all = ["run", "json", "systems", "violations", "raw"])]
     pub door: Option<String>,
     /// Write the report to this file as JSON
     #[arg(long, value_name = "FILE")]

@@ -3,21 +3,16 @@
 use crate::args::TortureArgs;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
-use entresol_testkit::mutants::{Limit, hunt};
 use entresol_testkit::raw::{Kind, RawTorture};
 use entresol_testkit::torture::{DEVICES, Tally, Target, TortureOptions, TortureReport, torture};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// States looked at unless something else is asked for.
 const STATES: u64 = 100_000;
 
 /// Tortures, prints the findings, and writes them to a file if asked to.
 pub fn run(args: &TortureArgs) -> Result<(), Failure> {
-    if let Some(name) = &args.mutate {
-        return hunt_mutant(name, args);
-    }
     if args.raw || args.door.is_some() {
         return torture_raw(args, args.door.as_ref().map(|_| Kind::Door));
     }
@@ -64,20 +59,6 @@ fn torture_raw(args: &TortureArgs, kind: Option<Kind>) -> Result<(), Failure> {
     let report = RawTorture { kind, seed: args.seed, states, time: args.seconds, threads }.run();
     output::print(&format!("{report}\n"))?;
     report.violation.map_or(Ok(()), |what| Err(Failure::Check(what)))
-}
-
-/// Time that a mutant is hunted for unless something else is asked for.
-const HUNT: Duration = Duration::from_secs(60);
-
-fn hunt_mutant(name: &str, args: &TortureArgs) -> Result<(), Failure> {
-    let limit = Limit { states: args.states.unwrap_or(u64::MAX), time: args.seconds.unwrap_or(HUNT) };
-    let hunt =
-        hunt(Some(name), args.seed, limit).map_err(|error| Failure::input(format!("--mutate: {error}")))?;
-    output::print(&format!("{hunt}\n"))?;
-    match hunt.evidence {
-        Some(_) => Ok(()),
-        None => Err(Failure::Check(format!("mutant {name} survived {} crash states", hunt.states))),
-    }
 }
 
 fn targets(names: &[String]) -> Result<Vec<Target>, Failure> {

@@ -1,13 +1,11 @@
 //! The hunt for one mutant: trials with the same judges as for the sound program, until one of them finds a
 //! defect.
 //!
-//! A trial is one of those in [`Aim`]: for example a quick torture of random caches ([`crate::torture()`]), a
-//! campaign of crashes of a store ([`Campaign`]) whose shape changes from round to round, or crashes while a
-//! store is created ([`Birth`]). `aim` gives the trial and the caches that suit the mutant. Now and then all
-//! trials are run.
+//! The [`Aim`] gives the trial and the caches that suit the mutant: for example a quick torture of random
+//! caches ([`crate::torture()`]), a campaign of crashes of a store ([`Campaign`]) whose shape changes from
+//! round to round, or crashes while a store is created ([`Birth`]). Now and then all trials are run.
 
-use super::aim::{Aim, LATE_RESTARTS, LOGS};
-use super::{Mutant, find};
+use super::{Aim, alive};
 use crate::birth::Birth;
 use crate::leftovers::Leftovers;
 use crate::raw::{self, Examined};
@@ -21,55 +19,18 @@ use entresol_runtime::rng::Rng;
 use entresol_store::MIN_FRAMES;
 use std::fmt;
 use std::time::{Duration, Instant};
-use thiserror::Error;
 
 /// The result of a hunt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hunt {
-    /// The mutant; `None`: the sound program was run.
-    pub mutant: Option<&'static Mutant>,
+    /// The mutant that was alive; `None`: the sound program was run.
+    pub mutant: Option<String>,
     /// How often the mutant's code was reached.
     pub met: u64,
     /// Number of crash states that were checked.
     pub states: u64,
     /// The failure that revealed the mutant; `None`: it survived.
     pub evidence: Option<String>,
-}
-
-/// Why there is no hunt.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum HuntError {
-    /// No such mutant.
-    #[error("there is no mutant {found:?}; known are {known}")]
-    Unknown {
-        /// The requested name.
-        found: String,
-        /// All names.
-        known: String,
-    },
-    /// The build has no mutants.
-    #[error("this build has no mutants; build it with `--features mutants`")]
-    NotCompiledIn,
-    /// A process can activate only one mutant.
-    #[error("another mutant lives in this process already; start another one")]
-    Taken,
-}
-
-#[cfg(feature = "mutants")]
-fn bring_to_life(name: &str) -> Result<(), HuntError> {
-    if entresol_core::mutant::choose(name) { Ok(()) } else { Err(HuntError::Taken) }
-}
-
-#[cfg(not(feature = "mutants"))]
-fn bring_to_life(_: &str) -> Result<(), HuntError> {
-    Err(HuntError::NotCompiledIn)
-}
-
-fn met() -> u64 {
-    #[cfg(feature = "mutants")]
-    return entresol_core::mutant::met();
-    #[cfg(not(feature = "mutants"))]
-    return 0;
 }
 
 /// The end of a hunt without success.
@@ -81,46 +42,35 @@ pub struct Limit {
     pub time: Duration,
 }
 
-/// Activates the mutant `name` (none: the sound program). Runs trials from `seed` on until a defect is found
-/// or the limit is reached.
-///
-/// # Errors
-/// See [`HuntError`].
-pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntError> {
-    let mutant = name.map(known).transpose()?;
-    mutant.map_or(Ok(()), |mutant| bring_to_life(mutant.name))?;
-    Ok(Hunt { mutant, ..Hunt::default() }.pursue(Aim::of(mutant), seed, limit))
+/// Hunts for the mutant that is alive in this process, if one is: runs trials from `seed` on until a defect
+/// is found or the limit is reached.
+pub fn hunt(aim: &Aim, seed: u64, limit: Limit) -> Hunt {
+    Hunt { mutant: alive::chosen(), ..Hunt::default() }.pursue(aim, seed, limit)
 }
 
-/// The hunt for the mutant `name` in the sound program: nothing must be found.
-///
-/// # Errors
-/// [`HuntError::Unknown`].
-pub fn control(name: &str, seed: u64, limit: Limit) -> Result<Hunt, HuntError> {
-    Ok(Hunt::default().pursue(Aim::of(Some(known(name)?)), seed, limit))
-}
-
-fn known(name: &str) -> Result<&'static Mutant, HuntError> {
-    let known = || super::ALL.iter().map(|mutant| mutant.name).collect::<Vec<_>>().join(", ");
-    find(name).ok_or_else(|| HuntError::Unknown { found: name.to_owned(), known: known() })
-}
+/// Systems whose flash has newer versions than the disk.
+const LOGS: [Subject; 3] = [
+    Subject::cached(PolicyKind::FaceGsc),
+    Subject::cached(PolicyKind::FaceGr),
+    Subject::cached(PolicyKind::Face),
+];
 
 /// One of this many rounds tries all aims.
 const ALL_ONE_OF: u64 = 8;
-const EVERYTHING: [Aim; 13] = [
-    Aim::Caches(&["all"]),
-    Aim::Store(&[Subject::cached(PolicyKind::FaceGsc), Subject::DISK_ONLY, Subject::cached(PolicyKind::Lc)]),
-    Aim::Restarts,
-    LATE_RESTARTS,
-    Aim::Leftovers,
-    Aim::DamagedFlash,
-    Aim::Kills,
-    Aim::Birth,
-    Aim::Detached,
-    Aim::Exchanged,
-    Aim::Media,
-    Aim::FullDisk,
-    Aim::Crowd,
+const EVERYTHING: [&str; 13] = [
+    "caches all",
+    "store face-gsc,disk-only,lc",
+    "restarts",
+    "late-restarts face,face-gr",
+    "leftovers",
+    "damaged-flash",
+    "kills",
+    "birth",
+    "detached",
+    "exchanged",
+    "media",
+    "full-disk",
+    "crowd",
 ];
 
 fn may_do_without_images(systems: &[Subject]) -> bool {
@@ -157,14 +107,15 @@ const PAGE_BY_PAGE_CACHES: usize = 20;
 const KILLED_STORES: usize = 40;
 
 impl Hunt {
-    fn pursue(mut self, aim: Aim, seed: u64, limit: Limit) -> Self {
+    fn pursue(mut self, aim: &Aim, seed: u64, limit: Limit) -> Self {
         let started = Instant::now();
+        let everything: Vec<Aim> = EVERYTHING.iter().map(|aim| aim.parse().expect("a known aim")).collect();
         for round in 0.. {
             // Now and then all aims are tried: the aim of the mutant may be wrong.
-            let aims: &[Aim] = if round % ALL_ONE_OF == ALL_ONE_OF - 1 { &EVERYTHING } else { &[aim] };
-            for aim in aims {
-                self.try_once(*aim, seed, round);
-                self.met = met();
+            let is_all = round % ALL_ONE_OF == ALL_ONE_OF - 1;
+            for aim in if is_all { &everything[..] } else { std::slice::from_ref(aim) } {
+                self.try_once(aim, seed, round);
+                self.met = alive::met();
                 let is_over = self.states >= limit.states || started.elapsed() >= limit.time;
                 if self.evidence.is_some() || is_over {
                     return self;
@@ -174,7 +125,7 @@ impl Hunt {
         self
     }
 
-    fn try_once(&mut self, aim: Aim, seed: u64, round: u64) {
+    fn try_once(&mut self, aim: &Aim, seed: u64, round: u64) {
         match aim {
             Aim::Caches(names) => self.torture_caches(names, Effort::QUICK, seed + round),
             Aim::Lives(names) => self.torture_caches(names, Effort::LIVES, seed + round),
@@ -209,7 +160,7 @@ impl Hunt {
             Aim::Crowd => {
                 self.chapter(seed, round, &[Subject::DISK_ONLY], |store, tally| store.scarce().crowd(tally))
             }
-            Aim::Raw(kind) => self.flush_and_forget(kind, seed, round),
+            Aim::Raw(kind) => self.flush_and_forget(*kind, seed, round),
             Aim::PageByPage => self.write_page_by_page(seed, round),
             Aim::Tables => {
                 self.chapter(seed, round, &[Subject::DISK_ONLY], |store, tally| store.scarce().tables(tally))
@@ -286,7 +237,7 @@ impl Hunt {
         }
     }
 
-    fn torture_caches(&mut self, names: &[&str], effort: Effort, seed: u64) {
+    fn torture_caches(&mut self, names: &[String], effort: Effort, seed: u64) {
         let options = TortureOptions {
             targets: names.iter().flat_map(|name| Target::named(name)).collect(),
             effort,
@@ -427,7 +378,7 @@ impl Hunt {
 
 impl fmt::Display for Hunt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.mutant.map_or("(none)", |mutant| mutant.name);
+        let name = self.mutant.as_deref().unwrap_or("(none)");
         write!(f, "{name}: {} crash states, met {} times: ", self.states, self.met)?;
         match &self.evidence {
             Some(evidence) => write!(f, "{evidence}"),

@@ -1,9 +1,9 @@
 //! What kills alone do not show: who does not fit is refused, and a page that another process has written
 //! over is not written to flash.
 
+use super::STALLED_AFTER;
 use super::roles::{PAGE, build, version};
 use super::world::World;
-use super::{STALLED_AFTER, bring_mutant_to_life};
 use entresol_core::{Lsn, Mode, PageId};
 use entresol_engine::{AttachOptions, FlashTier, Handed, Layer, SharedFront, TierError, TierOptions, Victim};
 use entresol_format::page;
@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 fn new_world() -> (TempDir, World) {
-    bring_mutant_to_life();
     let directory = tempfile::tempdir().unwrap();
     let world = World::of(directory.path());
     world.create();
@@ -111,14 +110,14 @@ fn the_back_forgets_on_for_a_front_that_is_killed() {
     let mut child = child(&directory, FORGETS, Some(format!("forget 0 {}", reached.display())));
     let since = Instant::now();
     while !reached.exists() {
-        assert!(since.elapsed() < STALLED_AFTER, "it does not forget");
+        assert!(since.elapsed() < *STALLED_AFTER, "it does not forget");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(fetch(&world, &front, PageId(150)).0, "it stands before the first step");
     child.kill().unwrap();
     child.wait().unwrap();
     while tier.fronts() > 1 {
-        assert!(since.elapsed() < STALLED_AFTER, "its seat is kept");
+        assert!(since.elapsed() < *STALLED_AFTER, "its seat is kept");
         std::thread::sleep(Duration::from_millis(5));
     }
     let is_forgotten = |front: &SharedFront| {
@@ -151,7 +150,7 @@ fn seats_of_dead_fronts_are_given_to_others() {
         assert_eq!(ended.signal(), Some(9), "front {nth}: {ended}");
         let since = Instant::now();
         while tier.fronts() > 0 {
-            assert!(since.elapsed() < STALLED_AFTER, "the seat of front {nth} is kept");
+            assert!(since.elapsed() < *STALLED_AFTER, "the seat of front {nth} is kept");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,15 +1,13 @@
 //! Processes that share a cache are killed at random: the back, and fronts at any instruction; with the
 //! feature `hooks` also fronts that stand at the points of `entresol_engine::hooks`: inside a latch, say, or
 //! with a frame that they were to fill. After each kill an oracle outside reads all pages: none is older than
-//! what was durable, nor than what was taken or served since the cache was last opened. With the feature
-//! `mutants`, too, it is tested that bugs are noticed (`mutants`).
+//! what was durable, nor than what was taken or served since the cache was last opened. `cargo xtask mutants`
+//! plants bugs that it must notice.
 //!
 //! `ENTRESOL_FRONT_KILLS=1000 cargo test --release -p entresol-testkit --features hooks --test fronts`
 
 mod directed;
 mod journal;
-#[cfg(all(feature = "mutants", feature = "hooks"))]
-mod mutants;
 mod roles;
 mod world;
 
@@ -20,6 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use world::World;
@@ -27,7 +26,11 @@ use world::World;
 /// Kills in a normal run of the tests.
 const KILLS: u64 = 60;
 /// If no page is read, or nothing is flushed, for so long, somebody waits for a dead process.
-const STALLED_AFTER: Duration = Duration::from_secs(if cfg!(feature = "mutants") { 10 } else { 60 });
+/// Some mutants stall, and are noticed by that: then it is not long.
+static STALLED_AFTER: LazyLock<Duration> = LazyLock::new(|| {
+    let is_hunt = std::env::var_os("ENTRESOL_MUTANT").is_some();
+    Duration::from_secs(if is_hunt { 10 } else { 60 })
+});
 /// Points at which fronts stop, and after how many passes at most.
 const POINTS: [(&str, u64); 6] =
     [("latch", 2000), ("frame", 1000), ("group", 1000), ("filled", 1000), ("copy", 30), ("around", 50)];
@@ -107,8 +110,8 @@ impl Children<'_> {
                 let now = word.load(SeqCst);
                 if now != *before {
                     (*before, *since) = (now, Instant::now());
-                } else if since.elapsed() > STALLED_AFTER {
-                    fail(&format!("{what} for {STALLED_AFTER:?}"));
+                } else if since.elapsed() > *STALLED_AFTER {
+                    fail(&format!("{what} for {:?}", *STALLED_AFTER));
                 }
             }
             let mut roles = self.roles.lock();
@@ -161,7 +164,6 @@ fn role() {
         let parts: Vec<&str> = hook.splitn(3, ' ').collect();
         entresol_engine::hooks::set(parts[0], parts[1].parse().unwrap(), PathBuf::from(parts[2]));
     }
-    bring_mutant_to_life();
     let world = World::of(Path::new(&directory));
     match std::env::var("ENTRESOL_FRONTS_ROLE").unwrap().parse().unwrap() {
         0 => roles::back(&world),
@@ -171,18 +173,8 @@ fn role() {
     }
 }
 
-/// The mutant that the environment names.
-fn bring_mutant_to_life() {
-    #[cfg(feature = "mutants")]
-    if let Ok(name) = std::env::var("ENTRESOL_FRONTS_MUTANT") {
-        // A test of this process may have done so.
-        let _ = entresol_core::mutant::choose(&name);
-    }
-}
-
 #[test]
 fn no_durable_page_is_lost_whoever_is_killed() {
-    bring_mutant_to_life();
     let kills = std::env::var("ENTRESOL_FRONT_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let memory = Path::new("/dev/shm");
     let directory = match memory.is_dir() {
@@ -243,7 +235,7 @@ fn no_durable_page_is_lost_whoever_is_killed() {
 /// How the child has ended. `None`: it did not, for so long that it waits for ever.
 fn ended(child: &mut Child) -> Option<ExitStatus> {
     let began = Instant::now();
-    while began.elapsed() < STALLED_AFTER {
+    while began.elapsed() < *STALLED_AFTER {
         if let Some(status) = child.try_wait().unwrap() {
             return Some(status);
         }
