@@ -1,10 +1,6 @@
 //! The journal of a volume whose server was killed: a copy of the volume does not take it, what is no journal
 //! is not touched, and one that is gone is told.
 
-#[cfg(feature = "mutants")]
-#[path = "../../engine/tests/support/mutants.rs"]
-mod mutants;
-
 use entresol_block::{
     JournalState, Loss, Volume, VolumeConfig, accept_journal, create_volume, detach_volume, empty_volume,
     go_without_journal, inspect_volume, open_volume, remove_ended_journal, remove_journal,
@@ -17,11 +13,6 @@ const PAGES: usize = 100;
 struct Made {
     folder: tempfile::TempDir,
     config: VolumeConfig,
-}
-
-fn bring_to_life() {
-    #[cfg(feature = "mutants")]
-    mutants::bring_to_life();
 }
 
 fn page(volume: &Volume, page: usize) -> u8 {
@@ -38,7 +29,6 @@ fn close(volume: Volume) {
 impl Made {
     /// A volume in this mode. All pages are 1, durably.
     fn in_mode(mode: &str) -> Self {
-        bring_to_life();
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("disk"), vec![0; 24 << 20]).unwrap();
@@ -315,13 +305,4 @@ fn a_journal_is_removed_when_no_volume_needs_it() {
     let made = Made::killed();
     std::fs::remove_file(made.path("label")).unwrap();
     assert_eq!(remove_journal(&made.path("journal"), true).unwrap().state, JournalState::Unknown);
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    mutants::hunt(&[
-        ("journal-of-a-copy-carried-out", "a_copy_does_not_take_the_journal_of_the_original"),
-        ("missing-journal-not-told", "a_journal_that_is_gone_is_told"),
-    ]);
 }

@@ -17,7 +17,6 @@ mod id;
 mod job;
 mod lists;
 mod mode;
-pub mod mutant;
 mod pages;
 mod partition;
 pub mod placement;

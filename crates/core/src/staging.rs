@@ -91,9 +91,7 @@ impl Frame {
     /// Whether a summary of its group names its page: what makes a forgotten page dead may not be durable,
     /// and then the next summary must not take the page from the one that is.
     pub(crate) fn is_named(&self) -> bool {
-        !self.is(FrameState::Free)
-            && (!self.is_padding()
-                || self.padding == FLUSHED && !crate::mutant!("flushed-page-not-named-again"))
+        !self.is(FrameState::Free) && (!self.is_padding() || self.padding == FLUSHED)
     }
 
     /// Whether its page is in the index.

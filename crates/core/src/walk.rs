@@ -40,7 +40,6 @@ impl Partition<'_> {
         for at in step {
             let entry = match self {
                 Partition::Log(log) => log.ring.entry_at(contents, at),
-                Partition::Slots(_) if crate::mutant!("slots-walked-before-frames") => at as u32,
                 Partition::Slots(_) => ((at + u64::from(directory.slots)) % end) as u32,
             };
             let is_used = match directory.frame_of(entry) {

@@ -7,7 +7,7 @@
 use crate::TierError;
 use crate::durations::Durations;
 use crate::forecast::Forecasts;
-use entresol_core::{Lsn, PageId, mutant};
+use entresol_core::{Lsn, PageId};
 use entresol_format::Uuid;
 use entresol_format::label::Session;
 use entresol_format::losses::Losses;
@@ -130,7 +130,7 @@ impl Victim {
     /// changed since it was fetched left the cache when the disk had it. It must not be written again: a
     /// power failure could leave an unreadable sector, and the log has no image of a page without a change.
     pub(crate) fn is_only_copy(&self) -> bool {
-        self.dirty && (self.fdirty || mutant!("destaged-page-written-again"))
+        self.dirty && self.fdirty
     }
 }
 

@@ -5,7 +5,7 @@ use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::{OpenReport, TierError, points, unreadable};
 use arrayvec::ArrayVec;
-use entresol_core::{Forgotten, PageId, Position, STAGING_GROUPS_MAX, SlotId, mutant};
+use entresol_core::{Forgotten, PageId, Position, STAGING_GROUPS_MAX, SlotId};
 use entresol_device::{Device, Io};
 use entresol_format::page;
 use entresol_format::summary::{self, Entry, Summary};
@@ -77,7 +77,7 @@ impl Block {
             (Block::Summary(one), Block::Summary(other)) => {
                 let differ = one.head.revision != other.head.revision;
                 let mut newer = if one.head.revision >= other.head.revision { one } else { other };
-                newer.group.repair |= differ && !mutant!("summaries-left-different");
+                newer.group.repair |= differ;
                 Block::Summary(newer)
             }
             (Block::Summary(mut raw), other @ (Block::Damaged | Block::Other))
@@ -211,9 +211,7 @@ impl<'a> Reader<'a> {
                 let Block::Summary(raw) = block else { continue };
                 for (at, found) in raw.group.entries.into_iter().enumerate() {
                     match (entries[at], found) {
-                        (Some(known), Some(found))
-                            if known != found && !mutant!("contradicted-lsn-believed") =>
-                        {
+                        (Some(known), Some(found)) if known != found => {
                             contradicted.push(at);
                         }
                         (None, found) => entries[at] = found,
@@ -254,7 +252,6 @@ impl<'a> Reader<'a> {
         let head = summary.head;
         let left_over =
             self.position(number) >= self.superblock.session_rear && head.epoch < self.superblock.epoch;
-        let left_over = left_over && !mutant!("leftover-of-older-epoch-accepted");
         if left_over {
             points::LEFTOVER.reach();
         }
@@ -318,7 +315,7 @@ impl<'a> Reader<'a> {
             let stamp = self.superblock.stamps().stamp(Position(first + at as u64));
             let verified =
                 self.superblock.page_format.verify(self.page(at), entry.page, stamp, entry.checksum);
-            verified.is_ok() || mutant!("torn-group-accepted")
+            verified.is_ok()
         };
         let mut torn = 0;
         for part in head.unsure_parts() {

@@ -4,7 +4,7 @@
 use crate::buffer::{self, AlignedBuffer};
 use crate::error::{HOW_TO_DETACH, flash_error};
 use crate::{TierError, TierOptions, points, unreadable};
-use entresol_core::{Position, mutant};
+use entresol_core::Position;
 use entresol_device::{Device, put_over, write_copies, write_proved};
 use entresol_format::label::Label;
 use entresol_format::losses::Losses;
@@ -23,8 +23,7 @@ pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> R
 
 /// Writes `superblock` to all places, so that all copies agree. Raises its sequence.
 pub(crate) fn write_all_copies(flash: &dyn Device, superblock: &mut Superblock) -> Result<(), TierError> {
-    let copies = if mutant!("one-superblock-copy-renewed") { 1 } else { COPIES };
-    let copies = buffer::copies(copies, |block| {
+    let copies = buffer::copies(COPIES, |block| {
         superblock.sequence += 1;
         superblock.encode(block);
         superblock.offset()

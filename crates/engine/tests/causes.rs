@@ -78,8 +78,6 @@ impl Readers {
 /// of it could be on flash by then.
 #[test]
 fn no_page_of_a_long_range_outlives_it() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     const LIVING: u64 = 3_600;
     const ALL: u64 = LIVING + 2_700;
     for seed in 0..80 {
@@ -107,8 +105,6 @@ fn no_page_of_a_long_range_outlives_it() {
 /// the cache goes on without it.
 #[test]
 fn dead_pages_do_not_keep_a_cache_from_going_on_without_its_flash() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for seed in 0..30 {
         run(seed, 1, || {
             let options = TierOptions { page_format: PageFormat::Raw, ..small(PolicyKind::FaceGsc, 2_400) };
@@ -140,8 +136,6 @@ fn dead_pages_do_not_keep_a_cache_from_going_on_without_its_flash() {
 /// A page goes from staging to its slot while the pages of a long range are looked for.
 #[test]
 fn no_page_outlives_its_range_in_slots() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     const ALL: u64 = 2_000;
     for (seed, policy) in (0..20).flat_map(|seed| [(seed, PolicyKind::Lc), (seed, PolicyKind::ReuseSlots)]) {
         run(seed, 2, || {
@@ -176,8 +170,6 @@ fn a_range_has_room_for_its_record() {
 /// Far more tasks forget pages than there is room for records of them.
 #[test]
 fn those_who_wait_for_room_do_not_hold_up_those_who_make_it() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     const TASKS: u64 = 200;
     for seed in 0..24 {
         run(seed, 20, || {
@@ -207,8 +199,6 @@ fn those_who_wait_for_room_do_not_hold_up_those_who_make_it() {
 /// What makes a page dead takes long. Those who wait for room meanwhile write nothing: it would not make any.
 #[test]
 fn nothing_is_written_in_vain_while_there_is_no_room() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     simulate(1, || {
         let (tier, flash) = cache(&small(PolicyKind::FaceGsc, 320), 300, Some("nvme"));
         (0..300).for_each(|page| read(&tier, PageId(page)));
@@ -229,16 +219,4 @@ fn nothing_is_written_in_vain_while_there_is_no_room() {
         waiting.into_iter().for_each(|task| task.join());
         tier.close().unwrap();
     });
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    support::mutants::hunt(&[
-        ("forgotten-before-its-write-is-durable", "no_page_of_a_long_range_outlives_it"),
-        ("dead-pages-await-their-cause", "dead_pages_do_not_keep_a_cache_from_going_on_without_its_flash"),
-        ("slots-walked-before-frames", "no_page_outlives_its_range_in_slots"),
-        ("cause-begins-before-its-record", "those_who_wait_for_room_do_not_hold_up_those_who_make_it"),
-        ("records-written-in-vain", "nothing_is_written_in_vain_while_there_is_no_room"),
-    ]);
 }

@@ -107,8 +107,6 @@ fn versions(tier: &FlashTier) -> Vec<Option<u8>> {
 /// that life had.
 #[test]
 fn one_of_two_summaries_is_enough_after_a_crash_and_a_life_later() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for at in 1.. {
         let devices = Arc::new(OnceLock::new());
         let own = devices.clone();
@@ -163,8 +161,6 @@ fn each_summary(left: &Left, look: impl Fn(&mut Left, &str)) {
 /// later it is written again, and flushed. Then one copy of the record of missing pages cannot be read.
 #[test]
 fn a_page_that_is_not_missing_any_more_stays_so() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for at in 1..12 {
         let devices = Arc::new(OnceLock::new());
         let own = devices.clone();
@@ -210,8 +206,6 @@ fn write_again(tier: &FlashTier) {
 /// it names.
 #[test]
 fn a_directory_block_that_could_not_be_read_does_not_bring_older_versions_back() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for (mode, closes) in
         [(Mode::WriteAround, false), (Mode::WriteThrough, false), (Mode::WriteThrough, true)]
     {
@@ -255,19 +249,4 @@ fn directory_block(mode: Mode, closes: bool) {
         tier.fetch(page, &mut buffer).unwrap();
         assert_eq!(support::version(page, &buffer), 1000, "{mode:?}, {page}");
     }
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    let summaries = "one_of_two_summaries_is_enough_after_a_crash_and_a_life_later";
-    support::mutants::hunt(&[
-        ("summaries-left-different", summaries),
-        ("second-summary-not-synced", summaries),
-        ("record-left-in-one-copy", "a_page_that_is_not_missing_any_more_stays_so"),
-        (
-            "damaged-directory-left",
-            "a_directory_block_that_could_not_be_read_does_not_bring_older_versions_back",
-        ),
-    ]);
 }

@@ -72,8 +72,6 @@ fn write(world: &World, page: PageId, number: u64) {
 
 /// While the back has read the page from disk, and has not handed it to the cache, a front does something.
 fn while_the_back_reads(is_evicted: bool) {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     let world = World::new(small(PolicyKind::FaceGsc, 96));
     let (reached, is_reached) = mpsc::sync_channel(1);
     let (go_on, goes_on) = mpsc::sync_channel(1);
@@ -122,11 +120,4 @@ fn a_page_that_is_evicted_meanwhile_is_not_overtaken_by_the_disks() {
 #[test]
 fn a_page_that_is_written_past_the_cache_meanwhile_is_not_overtaken_by_the_disks() {
     while_the_back_reads(false);
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    let test = "a_page_that_is_evicted_meanwhile_is_not_overtaken_by_the_disks";
-    support::mutants::hunt(&[("damage-looked-after-too-late", test)]);
 }

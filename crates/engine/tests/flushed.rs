@@ -63,8 +63,6 @@ fn version(tier: &FlashTier, page: u64) -> Option<u64> {
 
 #[test]
 fn damage_of_the_newest_flush_is_no_torn_write_if_power_has_not_failed() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     let (mut refused, mut lost) = (0, 0);
     for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
         for mode in [Mode::WriteBack, Mode::WriteThrough] {
@@ -115,8 +113,6 @@ fn damage_of_the_newest_flush_is_no_torn_write_if_power_has_not_failed() {
 /// this flush has written is damaged.
 #[test]
 fn damage_of_a_flush_is_no_torn_write_a_second_later() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
         for others in 0..8 {
             simulate(1, || {
@@ -142,12 +138,4 @@ fn damage_of_a_flush_is_no_torn_write_a_second_later() {
             });
         }
     }
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    let test = "damage_of_the_newest_flush_is_no_torn_write_if_power_has_not_failed";
-    let later = "damage_of_a_flush_is_no_torn_write_a_second_later";
-    support::mutants::hunt(&[("flushed-position-not-used", test), ("full-group-not-confirmed", later)]);
 }

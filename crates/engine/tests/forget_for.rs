@@ -205,8 +205,6 @@ fn gated(options: &TierOptions) -> (Arc<Gated>, Arc<MemoryDevice>) {
 /// flush holds what it promised of that page only when what made it dead is durable.
 #[test]
 fn a_flush_waits_for_what_is_forgotten_beside_it() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for (policy, checkpoint) in [
         (PolicyKind::FaceGsc, false),
         (PolicyKind::FaceGsc, true),
@@ -255,8 +253,6 @@ fn flush_beside(policy: PolicyKind, checkpoint: bool) {
 /// the page enters, though no job of the cache ends.
 #[test]
 fn a_flush_that_gives_room_tells_so() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     simulate(1, || {
         let few = TierOptions { write_workers: 1, background_workers: 1, ..small(PolicyKind::FaceGsc, 64) };
         let (flash, disk) = gated(&few);
@@ -318,8 +314,6 @@ impl Upstream for Told {
 /// or while its group is written, whose next segment will not.
 #[test]
 fn a_forgotten_page_is_not_told_durable_with_its_group() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     simulate(1, || forgotten_then_told(PolicyKind::Face, 2));
     simulate(1, || forgotten_then_told(PolicyKind::FaceGsc, 4));
 }
@@ -357,8 +351,6 @@ fn forgotten_then_told(policy: PolicyKind, evicted: u64) {
 /// made durable by the cache itself.
 #[test]
 fn clean_pages_are_forgotten_without_a_flush() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     simulate(1, || {
         let options = TierOptions { mode: Mode::WriteThrough, ..small(PolicyKind::FaceGsc, 320) };
         let (flash, disk) = memory(&options, 300);
@@ -390,15 +382,4 @@ fn clean_pages_are_forgotten_without_a_flush() {
         task.join();
         tier.close().unwrap();
     });
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    support::mutants::hunt(&[
-        ("flush-leaves-forgotten-pages", "a_flush_waits_for_what_is_forgotten_beside_it"),
-        ("durable-told-though-forgotten", "a_forgotten_page_is_not_told_durable_with_its_group"),
-        ("settled-is-not-told", "a_flush_that_gives_room_tells_so"),
-        ("full-records-left", "clean_pages_are_forgotten_without_a_flush"),
-    ]);
 }

@@ -167,8 +167,6 @@ fn reader(world: &World, how: Reading) -> (JoinHandle, Arc<Mutex<Vec<u64>>>) {
 
 #[test]
 fn a_version_that_was_read_is_never_followed_by_an_older_one() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for policy in POLICIES {
         let ways = [Reading::Populates, Reading::StaysOut, Reading::Around];
         for (how, is_damaged) in ways.into_iter().flat_map(|how| [(how, false), (how, true)]) {
@@ -197,8 +195,6 @@ fn a_version_that_was_read_is_never_followed_by_an_older_one() {
 
 #[test]
 fn nobody_waits_for_the_write_of_another_page() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for policy in POLICIES {
         run(2, || {
             let (world, writer) = World::with_a_held_write(policy);
@@ -218,8 +214,6 @@ fn nobody_waits_for_the_write_of_another_page() {
 /// write is held. Power fails: each is whole, in one version or the other.
 #[test]
 fn power_fails_while_one_write_is_held() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for policy in POLICIES {
         let options = options(policy);
         let plan = Arc::new(FaultPlan::none());
@@ -285,14 +279,4 @@ fn writers_get_on_with_pages_held_in_all_the_ring() {
             tier.close().unwrap();
         });
     }
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    support::mutants::hunt(&[
-        ("absent-page-read-beside-its-write", "a_version_that_was_read_is_never_followed_by_an_older_one"),
-        ("clean-page-leaves-unsynced", "power_fails_while_one_write_is_held"),
-        ("turns-shared-by-pages", "nobody_waits_for_the_write_of_another_page"),
-    ]);
 }

@@ -331,8 +331,6 @@ fn a_sector_that_could_not_be_read_at_first_is_no_foreign_write_later() {
 /// page that was written past the cache: it is not read in its older version.
 #[test]
 fn a_sync_that_the_disk_makes_by_itself_counts_for_the_cache() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     simulate(1, || {
         const DISK_PAGES: u64 = 2000;
         let plan = Arc::new(FaultPlan::none());
@@ -356,11 +354,4 @@ fn a_sync_that_the_disk_makes_by_itself_counts_for_the_cache() {
             assert!(read.is_err() || found == page_of(2), "an older version is read, {how:?}");
         }
     });
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    let test = "a_sync_that_the_disk_makes_by_itself_counts_for_the_cache";
-    support::mutants::hunt(&[("own-sync-not-counted", test)]);
 }

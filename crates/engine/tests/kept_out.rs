@@ -35,8 +35,6 @@ fn used_again(number: u64) -> impl Iterator<Item = PageId> {
 /// the disk loses all that was not synced: a page that is clean on flash is the same on disk.
 #[test]
 fn a_page_that_is_clean_on_flash_is_durable_on_disk() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     let options = small(PolicyKind::Reuse, 80);
     let (kept_out, entered) = simulate(1, || {
         let blank = |name, bytes| MemoryDevice::new(name, bytes);
@@ -73,8 +71,6 @@ fn a_page_that_is_clean_on_flash_is_durable_on_disk() {
 /// over, which would show.
 #[test]
 fn a_page_that_was_destaged_meanwhile_is_not_written_again() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     let options = small(PolicyKind::Reuse, 80);
     let left_alone = simulate(1, || {
         let (flash, disk) = memory(&options, PAGES);
@@ -108,13 +104,4 @@ fn a_page_that_was_destaged_meanwhile_is_not_written_again() {
     });
     println!("{left_alone} pages were destaged while they were in memory, and not written again");
     assert!(left_alone > 10, "{left_alone}");
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    support::mutants::hunt(&[
-        ("clean-page-before-its-disk-write", "a_page_that_is_clean_on_flash_is_durable_on_disk"),
-        ("destaged-page-written-again", "a_page_that_was_destaged_meanwhile_is_not_written_again"),
-    ]);
 }

@@ -140,8 +140,6 @@ fn named(tier: &FlashTier) -> Vec<(PageId, u32)> {
 
 #[test]
 fn a_dequeue_that_meets_a_damaged_dirty_page_loses_it_alone() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
         simulate(1, move || {
             let world = World::new(options(policy, 80), PAGES);
@@ -182,8 +180,6 @@ fn a_dequeue_that_meets_a_damaged_dirty_page_loses_it_alone() {
 /// A write past the flash makes a lost page good when the disk has it, and not before.
 #[test]
 fn a_lost_page_stays_lost_until_the_disk_has_the_new_version() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     // The disk fails from this request of the write on.
     for at in 1..10 {
         simulate(1, || {
@@ -274,8 +270,6 @@ fn power_may_fail_at_each_step_of_losing_a_page_and_writing_it_again() {
 
 #[test]
 fn a_running_cache_that_is_detached_copies_what_can_be_read_and_names_the_rest() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for policy in [PolicyKind::Face, PolicyKind::FaceGsc] {
         simulate(2, move || {
             let world = World::new(options(policy, 80), PAGES);
@@ -464,19 +458,4 @@ fn a_flash_that_fails_at_the_end_is_no_error_of_the_close() {
         failed += 1;
     }
     assert!(failed > 3, "{failed}");
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    let (lost_alone, detached) = (
-        "a_dequeue_that_meets_a_damaged_dirty_page_loses_it_alone",
-        "a_running_cache_that_is_detached_copies_what_can_be_read_and_names_the_rest",
-    );
-    support::mutants::hunt(&[
-        ("lost-page-found-too-early", "a_lost_page_stays_lost_until_the_disk_has_the_new_version"),
-        ("lost-page-not-recorded", lost_alone),
-        ("missing-page-read-from-disk", lost_alone),
-        ("loss-accepted-unasked", detached),
-    ]);
 }

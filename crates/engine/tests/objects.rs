@@ -297,8 +297,6 @@ fn a_table_that_cannot_be_read_is_refused_and_another_size_too() {
 /// when the cache is opened: also the newest one of the log.
 #[test]
 fn one_damaged_block_of_the_table_loses_nothing() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for last in 0..3 {
         support::simulate(1, || damaged_blocks(last, false));
         support::simulate(1, || damaged_blocks(last, true));
@@ -382,8 +380,6 @@ fn pages_of_named_objects_are_on_disk_when_their_owner_wants_them_there() {
 /// served.
 #[test]
 fn a_changed_page_enters_while_a_cut_is_not_durable() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     support::simulate(1, || {
         let mut rig = Rig::new(PolicyKind::Reuse);
         rig.options.page_format = PageFormat::Native;
@@ -413,8 +409,6 @@ fn a_changed_page_enters_while_a_cut_is_not_durable() {
 /// be durable is so.
 #[test]
 fn nothing_follows_a_write_of_the_log_that_failed() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for seed in 0..100 {
         support::simulate(seed, || a_log_write_fails(seed));
     }
@@ -458,14 +452,4 @@ fn a_log_write_fails(seed: u64) {
         assert!(is_known || !durable.load(SeqCst), "seed {seed}: file {file} is not defined any more");
     }
     tier.close().unwrap();
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    support::mutants::hunt(&[
-        ("bypass-before-the-cut-is-durable", "a_changed_page_enters_while_a_cut_is_not_durable"),
-        ("objects-in-one-copy", "one_damaged_block_of_the_table_loses_nothing"),
-        ("object-log-goes-on-after-a-failure", "nothing_follows_a_write_of_the_log_that_failed"),
-    ]);
 }

@@ -121,8 +121,6 @@ fn refusal(opened: Opened) -> String {
 
 #[test]
 fn a_disk_from_before_a_destage_is_not_taken_for_the_present_one() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     support::simulate(1, || {
         let options = small(PolicyKind::Face, 64);
         let (flash, disk) = memory(&options, PAGES);
@@ -263,8 +261,6 @@ impl Device for Recorder {
 /// Then disk and log are put back to place 150, and the object is needed again.
 #[test]
 fn a_removal_depends_on_the_log_as_a_page_does() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     support::simulate(1, || {
         let options =
             TierOptions { page_format: PageFormat::Raw, objects: 6, ..small(PolicyKind::FaceGsc, 64) };
@@ -302,18 +298,4 @@ fn a_removal_depends_on_the_log_as_a_page_does() {
         }
         assert!(kept > 0 && refused > 0, "{kept} kept, {refused} refused");
     });
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    let (disk, removal) = (
-        "a_disk_from_before_a_destage_is_not_taken_for_the_present_one",
-        "a_removal_depends_on_the_log_as_a_page_does",
-    );
-    support::mutants::hunt(&[
-        ("label-not-renewed", disk),
-        ("renewal-not-checked", disk),
-        ("removal-without-log-position", removal),
-    ]);
 }

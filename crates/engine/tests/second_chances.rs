@@ -60,8 +60,6 @@ fn use_pages(tier: &FlashTier, disk: &dyn Device, task: u64, seed: u64) {
 /// of the simulation.)
 #[test]
 fn dequeues_and_those_who_forget_do_not_wait_for_each_other() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for seed in 0..100 {
         let config = SimConfig { seed, random_order: true, preempt_one_of: 25, ..SimConfig::default() };
         let run = Simulation::new(config).run(|| {
@@ -84,11 +82,4 @@ fn dequeues_and_those_who_forget_do_not_wait_for_each_other() {
         });
         run.unwrap();
     }
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    let test = "dequeues_and_those_who_forget_do_not_wait_for_each_other";
-    support::mutants::hunt(&[("left-is-not-told", test)]);
 }

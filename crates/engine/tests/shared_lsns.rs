@@ -14,11 +14,9 @@ use std::time::{Duration, Instant};
 use support::shared::{PAGES, World, put};
 use support::{PAGE, small, victim};
 
-/// A cache, with the mutant that is hunted.
+/// A cache.
 fn new_world(options: TierOptions) -> World {
     // Every test makes its first world with it.
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     World::new(options)
 }
 
@@ -79,11 +77,14 @@ fn a_known_lsn_is_that_of_the_newest_version_also_after_restarts() {
 }
 
 /// A page that is not on flash after so long never will be.
-const STALLED_AFTER: Duration = Duration::from_secs(if cfg!(feature = "mutants") { 10 } else { 60 });
+fn stalled_after() -> Duration {
+    let is_hunt = std::env::var_os("ENTRESOL_MUTANT").is_some();
+    Duration::from_secs(if is_hunt { 10 } else { 60 })
+}
 
 /// Waits until the LSN of `page` is known to be this one.
 fn await_lsn(front: &SharedFront, page: u64, lsn: u64) {
-    let until = Instant::now() + STALLED_AFTER;
+    let until = Instant::now() + stalled_after();
     while front.newer_lsn(PageId(page)) != Some(Lsn(lsn)) {
         assert!(Instant::now() < until, "page {page} is on flash with LSN {lsn}");
         sleep(Duration::from_millis(1));
@@ -224,14 +225,4 @@ fn a_group_of_an_older_round_tells_no_lsn() {
         await_lsn(&front, SLOTS / 2, round * 1000 + SLOTS / 2);
     }
     tier.close().unwrap();
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    support::mutants::hunt(&[
-        ("lsn-of-an-older-round", "a_group_of_an_older_round_tells_no_lsn"),
-        ("contradicted-lsn-believed", "a_summary_that_a_crash_took_back_tells_no_lsn"),
-        ("lsn-of-a-clean-page", "an_lsn_is_told_once_its_group_is_on_flash"),
-    ]);
 }

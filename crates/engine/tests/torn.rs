@@ -17,8 +17,6 @@ fn bytes(page: u64) -> Vec<u8> {
 /// flash is damaged: the cache is emptied, and first all that is whole on it is copied.
 #[test]
 fn a_torn_page_is_mended_from_flash_though_another_copy_is_damaged() {
-    #[cfg(feature = "mutants")]
-    support::mutants::bring_to_life();
     for policy in [PolicyKind::Face, PolicyKind::FaceGsc] {
         simulate(1, || {
             let options = TierOptions {
@@ -47,11 +45,4 @@ fn a_torn_page_is_mended_from_flash_though_another_copy_is_damaged() {
             }
         });
     }
-}
-
-#[cfg(feature = "mutants")]
-#[test]
-fn each_mutant_is_noticed() {
-    let test = "a_torn_page_is_mended_from_flash_though_another_copy_is_damaged";
-    support::mutants::hunt(&[("torn-page-left-with-a-damaged-one", test)]);
 }

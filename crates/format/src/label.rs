@@ -5,7 +5,6 @@
 //! Page `n` is at 64 KiB + `n` pages. Invariant: after a crash at any time, one copy is whole.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
-use entresol_core::mutant;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -93,8 +92,7 @@ pub struct Label {
 impl Label {
     /// The offset of this label on its disk, in bytes.
     pub fn offset(&self) -> u64 {
-        let copy = self.sequence % COPIES;
-        if copy == 0 || mutant!("label-in-place") { 0 } else { copy * COPY_STRIDE }
+        self.sequence % COPIES * COPY_STRIDE
     }
 
     /// Writes it into `block`, [`BLOCK_BYTES`] long.

@@ -8,7 +8,7 @@
 //! says so.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
-use entresol_core::{PageId, SlotView, mutant};
+use entresol_core::{PageId, SlotView};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -117,11 +117,7 @@ pub fn encode_entry(bytes: &mut [u8], view: Option<SlotView>) {
     let empty = RawEntry { page: U64::ZERO, flags: U32::ZERO, proof: U32::ZERO };
     let raw = view.map_or(empty, |view| RawEntry {
         page: U64::new(view.page.0),
-        flags: U32::new(
-            PRESENT
-                | if view.valid { VALID } else { 0 }
-                | if view.dirty && !mutant!("segment-loses-dirty") { DIRTY } else { 0 },
-        ),
+        flags: U32::new(PRESENT | if view.valid { VALID } else { 0 } | if view.dirty { DIRTY } else { 0 }),
         proof: U32::new(view.proof),
     });
     let length = bytes.len();

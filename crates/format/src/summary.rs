@@ -15,7 +15,7 @@
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use crate::owners_log::{LOG_POSITION_BYTES, LogPosition, RawLogPosition};
 use crate::stale::{RawStale, STALE_BYTES};
-use entresol_core::{Forgotten, GROUP_PAGES_MAX, Lsn, PageId, Position, mutant};
+use entresol_core::{Forgotten, GROUP_PAGES_MAX, Lsn, PageId, Position};
 use zerocopy::little_endian::{U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -168,9 +168,7 @@ pub fn encode(
                 page: U64::new(entry.page.0),
                 lsn: U64::new(entry.lsn.0),
                 checksum: U32::new(entry.checksum),
-                flags: U32::new(
-                    PRESENT | if entry.dirty && !mutant!("summary-loses-dirty") { DIRTY } else { 0 },
-                ),
+                flags: U32::new(PRESENT | if entry.dirty { DIRTY } else { 0 }),
             };
             block[at..at + ENTRY].copy_from_slice(raw.as_bytes());
         }

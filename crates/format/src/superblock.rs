@@ -10,7 +10,7 @@ use crate::losses::{Losses, RawLosses};
 use crate::owners_log::{LogPosition, RawLogPosition};
 use crate::page_format::PageFormat;
 use crate::stamps::Stamps;
-use entresol_core::{Config, Costs, Mode, Placement, PolicyKind, Position, mutant};
+use entresol_core::{Config, Costs, Mode, Placement, PolicyKind, Position};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -157,8 +157,7 @@ const _: () = assert!((EPOCHS_COUNTED + 2) * POSITIONS_OF_AN_OPEN < Position::MA
 impl Superblock {
     /// The offset of this superblock on its device, in bytes.
     pub fn offset(&self) -> u64 {
-        let copy = self.sequence % COPIES;
-        if copy == 0 || mutant!("superblock-in-place") { 0 } else { copy * COPY_STRIDE }
+        self.sequence % COPIES * COPY_STRIDE
     }
 
     /// Writes it into `block`, [`BLOCK_BYTES`] long.

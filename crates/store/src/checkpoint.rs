@@ -18,7 +18,7 @@ use crate::txn::active::ActiveTxn;
 use crate::wal::log::Draft;
 use crate::wal::{FIRST_LSN, RecordKind, record};
 use crate::{StoreError, TxnId};
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use entresol_engine::Uuid;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -123,11 +123,7 @@ impl Core {
         for index in 0..self.pool.frames().len() {
             self.pool.clean_frame(index, &mut buffer)?;
         }
-        if !mutant!("checkpoint-record-before-flash") {
-            self.pool.layer().checkpoint()?;
-        }
-        let redo_point = if mutant!("redo-point-too-late") { self.wal.end() } else { redo_point };
-        let active = if mutant!("active-transactions-forgotten") { Vec::new() } else { active };
+        self.pool.layer().checkpoint()?;
         let (disk, session) = self.wal.binding();
         let checkpoint = CheckpointRecord { redo_point, next_txn, disk, session, active };
         let mut bytes = Vec::new();
@@ -145,9 +141,6 @@ impl Core {
         self.wal.flush(lsn)?;
         debug_assert!(checkpoint.is_possible(lsn), "{checkpoint:?} at {lsn:?}");
         self.wal.set_checkpoint(lsn, checkpoint.oldest())?;
-        if mutant!("checkpoint-record-before-flash") {
-            self.pool.layer().checkpoint()?;
-        }
         self.counters.checkpoints.fetch_add(1, Relaxed);
         Ok(lsn)
     }

@@ -31,7 +31,7 @@ use crate::page::bytes::{Reader, put_u64};
 use crate::wal::log::Draft;
 use crate::wal::{RecordKind, Wal, record};
 use crate::{PageNumber, TxnId, points};
-use entresol_core::{Lsn, PageId, mutant};
+use entresol_core::{Lsn, PageId};
 use entresol_engine::{DurableGroup, Layer, Survivors};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,7 +108,7 @@ impl DurablePages {
         while !reader.is_empty() {
             let (place, lsn) = (reader.u64()?, Lsn(reader.u64()?));
             let (page, code) = (place as u32, (place >> 32) as u32);
-            if survivors.is_none() && code & ON_FLASH != 0 && !mutant!("note-trusted-without-survivors") {
+            if survivors.is_none() && code & ON_FLASH != 0 {
                 continue;
             }
             let newest = self.newest.entry(page).or_default();
@@ -116,7 +116,7 @@ impl DurablePages {
             let lost = survivors.is_some_and(|survivors| {
                 group_of(code, survivors).is_some_and(|group| !survivors.have(group))
             });
-            if lost && !mutant!("lost-note-believed") {
+            if lost {
                 self.lost.insert(page);
             }
         }

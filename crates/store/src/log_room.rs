@@ -48,7 +48,6 @@ use crate::page::node::max_row;
 use crate::txn::active::TxnState;
 use crate::undo_need::{IMAGES_OF_SPLIT, Sizes, UndoNeed, padding_share};
 use crate::wal::Wal;
-use entresol_core::mutant;
 use entresol_runtime::Task;
 use entresol_runtime::sync::{Hold, Rank, TinyMutex};
 use std::sync::Arc;
@@ -154,8 +153,7 @@ impl Wal {
     pub(crate) fn try_reserve(&self, bytes: u64, need: u64) -> Option<Room<'_>> {
         let mut state = self.ledger.state.lock();
         let filled = self.used() + state.reserved + bytes;
-        let fits = self.admits(filled, need) || mutant!("restart-room-given-away") && filled <= self.area();
-        if !fits {
+        if !self.admits(filled, need) {
             return None;
         }
         state.reserved += bytes;
@@ -257,9 +255,7 @@ impl Core {
             let filled = self.wal.used() + self.wal.reserved();
             total_need <= self.wal.need_max() && filled + total_need <= self.wal.total_max()
         };
-        let refused = !fits(self.undo_need_estimate())
-            && !fits(self.undo_need())
-            && !mutant!("restart-room-given-away");
+        let refused = !fits(self.undo_need_estimate()) && !fits(self.undo_need());
         if refused {
             self.active.subtract(txn, need);
             return Err(self.log_full());

@@ -16,7 +16,7 @@ use crate::wal::log::Draft;
 use crate::wal::{RecordKind, Wal};
 use crate::{PageNumber, TxnId};
 use arrayvec::ArrayVec;
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use std::sync::atomic::AtomicU64;
 
 /// Maximum number of pages of one mini-transaction.
@@ -45,7 +45,7 @@ impl<'w, 'p> Mtr<'w, 'p> {
         Mtr {
             room,
             pages_start: record.len(),
-            redo_point: (full_page_writes && !mutant!("page-image-not-logged")).then(|| wal.redo_point()),
+            redo_point: full_page_writes.then(|| wal.redo_point()),
             wal,
             record,
             pages: ArrayVec::new(),

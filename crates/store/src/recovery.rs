@@ -33,7 +33,7 @@ use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
 use crate::wal::{RecordHeader, RecordKind, Wal};
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId, points};
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use entresol_engine::{Layer, TierError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -318,10 +318,10 @@ fn redo_page(
     let mut op = PageOp::decode(&mut reader).ok_or_else(|| nonsense(header))?;
     let mut page: PageWrite<'_> =
         if op.is_blind() { pool.fix_new(number)? } else { pool.fix_exclusive(number)? };
-    if !op.is_blind() && page.lsn() < least && !mutant!("durable-note-believed-blindly") {
+    if !op.is_blind() && page.lsn() < least {
         return Err(Stop::Distrust(number));
     }
-    if page.lsn() >= header.lsn && !mutant!("redo-ignores-page-lsn") {
+    if page.lsn() >= header.lsn {
         points::CHANGE_THERE.reach();
         return Ok(());
     }

@@ -14,7 +14,7 @@ use crate::wal::{RecordKind, Wal};
 use crate::{
     CpuModel, Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Txn, TxnId, recovery,
 };
-use entresol_core::{Lsn, PageId, mutant};
+use entresol_core::{Lsn, PageId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -249,11 +249,10 @@ impl Core {
     fn create_table(&self, name: &str) -> Result<Table, StoreError> {
         let mut work = Work::default();
         let key = name.as_bytes();
-        let unreserved = mutant!("create-table-without-log-room");
         loop {
             {
                 let _lock = self.modification.lock();
-                let room = if unreserved { Room::kept() } else { self.room_for_step()? };
+                let room = self.room_for_step()?;
                 self.check_disk_room_locked(1)?;
                 let _permit = self.pool.enter();
                 let allocation = self.allocate(&mut work.record, &room)?;
@@ -278,7 +277,7 @@ impl Core {
                     return Ok(Table { id: root.0 });
                 }
             }
-            self.make_room(&mut work, CATALOG_ROOT, key, key.len() + 4 + SLOT_BYTES, unreserved)?;
+            self.make_room(&mut work, CATALOG_ROOT, key, key.len() + 4 + SLOT_BYTES, false)?;
         }
     }
 }

@@ -3,7 +3,6 @@
 use entresol_xtask::{mutants, paths};
 
 #[test]
-#[ignore = "they have no places yet"]
 fn every_mutant_fits_the_sources_and_has_its_tests() {
     let count = mutants::check(paths::repository()).unwrap();
     assert!(count > 200, "{count} mutants were found");

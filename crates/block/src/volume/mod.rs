@@ -48,7 +48,7 @@ use crate::journal::{Journal, Kind, NotOurs};
 use crate::steer::{SteerOptions, Steering, Why};
 use crate::words;
 use direct::Direct;
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_device::{BufferPool, Device, DeviceError};
 use entresol_engine::{AlignedBuffer, InPlaceDisk, Reading, TierError};
 use entresol_runtime::now;
@@ -354,7 +354,7 @@ impl Volume {
         self.check(offset, data.len() as u64)?;
         let cache = self.cache.read();
         self.write_some(cache.as_ref(), offset, data, is_sequential)?;
-        if fua && !mutant!("fua-not-flushed") { self.flush_to(cache.as_ref()) } else { Ok(()) }
+        if fua { self.flush_to(cache.as_ref()) } else { Ok(()) }
     }
 
     fn write_some(
@@ -370,9 +370,7 @@ impl Volume {
             self.steering.tick_if_due(&**tier);
             for piece in self.pieces(offset, cached) {
                 let bytes = &to_cache[piece.place.clone()];
-                let pages =
-                    if mutant!("parts-not-excluded") { 0..0 } else { piece.page..piece.page + piece.pages };
-                let _held = self.ranges.hold(pages);
+                let _held = self.ranges.hold(piece.page..piece.page + piece.pages);
                 let around = match piece.is_whole {
                     true => self.write_whole(&**tier, &piece, bytes, is_sequential)?,
                     false => self.write_part(&**tier, &piece, bytes).map(|()| false)?,
@@ -416,14 +414,10 @@ impl Volume {
 
     fn flush_to(&self, cache: Option<&Cache>) -> Result<(), VolumeError> {
         let visible = self.journal.as_ref().map(Journal::mark);
-        if let Some(Cache { tier, .. }) = cache
-            && !mutant!("flush-of-the-rest-alone")
-        {
+        if let Some(Cache { tier, .. }) = cache {
             tier.flush()?;
         }
-        if !mutant!("flush-without-the-rest") {
-            self.direct.flush(cache.map(|cache| &*cache.tier))?;
-        }
+        self.direct.flush(cache.map(|cache| &*cache.tier))?;
         self.release(cache, visible)
     }
 
@@ -436,12 +430,12 @@ impl Volume {
         let cache = self.cache.read();
         let zeros = AlignedBuffer::new(ZEROS_BYTES.min(length as usize));
         let mut at = offset;
-        while at < offset + length && !mutant!("zeros-not-written") {
+        while at < offset + length {
             let some = (offset + length - at).min(zeros.len() as u64);
             self.write_some(cache.as_ref(), at, &zeros[..some as usize], false)?;
             at += some;
         }
-        if fua && !mutant!("fua-of-zeros-not-flushed") { self.flush_to(cache.as_ref()) } else { Ok(()) }
+        if fua { self.flush_to(cache.as_ref()) } else { Ok(()) }
     }
 
     /// Reads will follow: pages that only the disk has are offered to the cache.

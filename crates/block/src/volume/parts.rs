@@ -5,7 +5,7 @@
 //! power failure makes some in the writes that it cuts off.
 
 use super::{PageCache, Piece, Volume, VolumeError};
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_engine::TierError;
 
 impl Volume {
@@ -52,12 +52,8 @@ impl Volume {
         page: &mut [u8],
     ) -> Result<(), VolumeError> {
         let id = PageId(piece.page);
-        let fetched = match mutant!("part-written-over-disk") {
-            true => self.direct.read(piece.page * self.page_bytes, page).map_err(|_| None),
-            false => tier.fetch(id, page).map(drop).map_err(Some),
-        };
-        match fetched {
-            Err(Some(TierError::Unreadable { .. })) => {
+        match tier.fetch(id, page) {
+            Err(TierError::Unreadable { .. }) => {
                 // No older copy is found after a crash, and no read that began before enters the cache.
                 tier.forget(id, id)?;
                 tier.flush()?;
@@ -68,8 +64,8 @@ impl Volume {
                 tier.forget(id, id)?;
                 written?;
             }
-            Err(Some(error)) => return Err(error.into()),
-            Ok(()) | Err(None) => {
+            Err(error) => return Err(error.into()),
+            Ok(_) => {
                 page[piece.within..][..bytes.len()].copy_from_slice(bytes);
                 tier.write_pages(id, page)?;
             }

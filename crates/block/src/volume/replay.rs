@@ -2,7 +2,6 @@
 
 use super::{Cache, CacheOptions, Volume, VolumeError};
 use crate::journal::{Journal, Kind, Left, LeftError, Origin, Record};
-use entresol_core::mutant;
 use entresol_device::{Device, DeviceError};
 use entresol_engine::{
     AlignedBuffer, Binding, Layer, Mode, Session, TierError, Uuid, disk_binding, flash_has_failed,
@@ -138,7 +137,6 @@ impl Volume {
         };
         match left {
             Left::Nothing => {}
-            Left::Records(_) if mutant!("journal-not-carried-out") => {}
             Left::Records(records) => notices.push(self.carry_out_left(&journal, &records)?),
             Left::Stale(count) => notices.push(stale(count)),
             Left::Missing(count) => {
@@ -215,7 +213,7 @@ impl Volume {
         bytes: &[u8],
     ) -> Result<(), VolumeError> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        if cache.options.mode() != Mode::WriteBack || mutant!("write-not-recorded") {
+        if cache.options.mode() != Mode::WriteBack {
             return Ok(());
         }
         let data = if kind == Kind::Data { bytes } else { &[] };
@@ -232,9 +230,8 @@ impl Volume {
         visible: Option<crate::journal::Mark>,
     ) -> Result<(), VolumeError> {
         let (Some(journal), Some(visible)) = (&self.journal, visible) else { return Ok(()) };
-        let until = if mutant!("journal-released-beyond-flush") { journal.mark() } else { visible };
         let flushed = cache.and_then(|cache| cache.tier.flushed());
-        journal.release(until, flushed).map_err(VolumeError::Journal)
+        journal.release(visible, flushed).map_err(VolumeError::Journal)
     }
 
     /// Carries out the acknowledged writes of an earlier program. Returns a message for the owner.

@@ -2,7 +2,6 @@
 
 use super::{Volume, VolumeError};
 use crate::steer::Streams;
-use entresol_core::mutant;
 use entresol_nbd::Command;
 use entresol_runtime::{Time, now};
 
@@ -31,7 +30,6 @@ impl Volume {
         let done = match command {
             Command::Read { offset, .. } => self.read_of_stream(offset, data, is_sequential),
             Command::Write { offset, fua, .. } => self.write_of_stream(offset, data, fua, is_sequential),
-            Command::Flush if mutant!("flush-not-carried-out") => Ok(()),
             Command::Flush => self.flush(),
             Command::Trim { offset, length, fua } => {
                 let trimmed = self.trim(offset, length.into());

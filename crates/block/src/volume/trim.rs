@@ -15,7 +15,7 @@
 //!   fingerprint's sectors are not touched.
 
 use super::{PageCache, Volume, VolumeError};
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_engine::AlignedBuffer;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -57,16 +57,13 @@ impl Volume {
     }
 
     fn trim_held(&self, tier: &dyn PageCache, pages: &Range<u64>) -> Result<(), VolumeError> {
-        if !mutant!("trim-uncovers-lost-pages") {
-            self.zero_lost(tier, pages)?;
-        }
+        self.zero_lost(tier, pages)?;
         let cached = tier.cached_among(PageId(pages.start), PageId(pages.end - 1))?;
         let has_clean = cached.iter().any(|(_, dirty)| !dirty);
-        if has_clean && !mutant!("trim-before-disk-is-durable") {
+        if has_clean {
             tier.flush()?;
         }
-        let stays = |dirty: bool| dirty && !mutant!("trim-drops-dirty-pages");
-        let gaps = || gaps(pages, cached.iter().filter(|(_, dirty)| stays(*dirty)).map(|(page, _)| page.0));
+        let gaps = || gaps(pages, cached.iter().filter(|(_, dirty)| *dirty).map(|(page, _)| page.0));
         for gap in gaps() {
             tier.forget_durably(PageId(gap.start), PageId(gap.end - 1))?;
         }

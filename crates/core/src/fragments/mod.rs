@@ -136,9 +136,7 @@ impl Fragments<'_> {
         };
         let mapped = descriptor.state() == MAPPED;
         // Being populated: the version that was read from disk is too old, and the slot is being written.
-        if mapped || !crate::mutant!("population-revives-written-page") {
-            descriptor.clear_bit(offset);
-        }
+        descriptor.clear_bit(offset);
         self.on_write(page, mapped);
         if mapped { WritePath::Through(self.copy_of(slot, offset)) } else { WritePath::Around }
     }

@@ -28,8 +28,7 @@ pub(crate) struct FaceGsc;
 
 /// FaCE algorithm 1: conditional and unconditional enqueue.
 fn enqueue(pages: &Pages<'_>, offer: &Offer) -> Decision {
-    let changed = offer.fdirty && !crate::mutant!("newer-version-not-enqueued");
-    Decision::enter_if(changed || pages.directory.find(offer.page).is_none())
+    Decision::enter_if(offer.fdirty || pages.directory.find(offer.page).is_none())
 }
 
 fn refer(pages: &mut Pages<'_>, entry: u32) {

@@ -122,9 +122,6 @@ impl Policy for Reuse {
         if let Some(decision) = known(pages, memory, offer) {
             return decision;
         }
-        if memory.is_ghost(offer.page) && crate::mutant!("ghost-taken-for-a-page") {
-            return Decision::There;
-        }
         let chance = memory.weight_of(memory.kind_of(offer));
         if chance < memory.threshold().of_owner || (memory.has_dequeued() && chance < memory.enters_from()) {
             Decision::Bypass

@@ -121,7 +121,7 @@ impl Fragments<'_> {
         }
         let recent = self.recent.iter().filter(|at| **at != NONE).map(|at| FragmentId(*at));
         let busy = |fragment: &FragmentId| self.map[fragment.0 as usize].writes() > 0;
-        let still = recent.filter(|fragment| !busy(fragment) || crate::mutant!("populated-under-writes"));
+        let still = recent.filter(|fragment| !busy(fragment));
         let hottest = still.max_by_key(|fragment| (self.heat_of(*fragment), std::cmp::Reverse(*fragment)))?;
         (self.heat_of(hottest) >= HEAT_MIN).then_some(hottest)
     }

@@ -29,7 +29,6 @@
 use super::{LabelState, Labels, read_label, write_label};
 use crate::TierError;
 use crate::api::Binding;
-use entresol_core::mutant;
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::{Label, Session};
@@ -146,7 +145,7 @@ pub(crate) fn is_older_state(superblock: &Superblock, label: &Label) -> bool {
     let renewals = superblock.renewal..=superblock.renewal.saturating_add(1);
     let is_same =
         superblock.cache == label.cache && (superblock.epoch == label.epoch || is_cut_off(superblock, label));
-    is_same && !renewals.contains(&label.renewal) && !mutant!("renewal-not-checked")
+    is_same && !renewals.contains(&label.renewal)
 }
 
 /// Why the cache does not belong to the disk. `None`: it does.
@@ -161,21 +160,20 @@ pub(crate) fn foreign(superblock: &Superblock, label: &Label) -> Option<String> 
     if cache != label.cache {
         return Some(format!("the disk was detached from cache {cache}, which the flash device holds"));
     }
-    if superblock.epoch < label.epoch && !mutant!("label-epoch-not-checked") {
+    if superblock.epoch < label.epoch {
         return Some(format!(
             "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk was written without it",
             superblock.epoch, label.epoch
         ));
     }
-    let believed = superblock.epoch == label.epoch + 1 && mutant!("begun-not-checked");
-    if superblock.epoch > label.epoch && !is_cut_off(superblock, label) && !believed {
+    if superblock.epoch > label.epoch && !is_cut_off(superblock, label) {
         return Some(format!(
             "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk is an older state",
             superblock.epoch, label.epoch
         ));
     }
     let is_branch = superblock.epoch == label.epoch && superblock.epoch_nonce != label.epoch_nonce;
-    if is_branch && !mutant!("epoch-nonce-not-checked") {
+    if is_branch {
         return Some(format!(
             "cache {cache} on the flash device and its disk are of two branches of epoch {}: they were copied, and both copies \
              were opened since",

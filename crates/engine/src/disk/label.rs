@@ -7,7 +7,6 @@ use crate::buffer::{self, AlignedBuffer};
 use crate::error::disk_error;
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
-use entresol_core::mutant;
 use entresol_device::{Device, Io, put_over, write_copies};
 use entresol_format::label::{COPIES, COPY_STRIDE, LABEL_AREA_BYTES, Label};
 use entresol_format::{BLOCK_BYTES, BlockFault};
@@ -81,8 +80,7 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
 /// back, because all later writes rely on them: if one copy is lost later, the other one has the same
 /// content.
 pub(crate) fn write_label(disk: &dyn Device, label: &mut Label) -> Result<(), TierError> {
-    let copies = if mutant!("one-label-copy-renewed") { 1 } else { COPIES };
-    let copies = buffer::copies(copies, |block| {
+    let copies = buffer::copies(COPIES, |block| {
         label.sequence += 1;
         label.encode(block);
         label.offset()

@@ -20,7 +20,7 @@ use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
 use crate::rescue::Rescue;
 use crate::{TierError, events, points, unreadable};
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_device::{Device, write_copies};
 use entresol_format::label::{COPY_STRIDE, Label};
 use entresol_format::missing::{COPIES, MissingPages, PageRange, RANGES_MAX, RECORD_BYTES};
@@ -198,12 +198,10 @@ impl Missing {
             return Ok(false);
         }
         (record.cache, record.epoch) = cache;
-        if !mutant!("lost-page-not-recorded") {
-            record.write(device, &pages)?;
-            if !record.is_named {
-                name()?;
-                record.is_named = true;
-            }
+        record.write(device, &pages)?;
+        if !record.is_named {
+            name()?;
+            record.is_named = true;
         }
         let mut pages = self.pages.lock();
         for page in lost {
@@ -227,10 +225,8 @@ impl Missing {
         pages.durable.add_all(&durable);
         pages.staged = staged;
         (record.cache, record.epoch) = (cache, epoch);
-        if !mutant!("missing-pages-not-recorded") {
-            record.write(device, &pages)?;
-            name()?;
-        }
+        record.write(device, &pages)?;
+        name()?;
         record.is_named = false;
         *self.pages.lock() = pages;
         self.failed_epoch.store(epoch, SeqCst);
@@ -268,9 +264,6 @@ impl Missing {
     ) -> Result<(), TierError> {
         let mut record = self.record.lock();
         let mut pages = self.pages.lock().clone();
-        if pages.staged.ranges() == 0 && mutant!("record-left-in-one-copy") {
-            return Ok(());
-        }
         let staged = std::mem::take(&mut pages.staged);
         staged.next(PageId(0), usize::MAX).into_iter().filter(|page| is_there(*page)).for_each(|page| {
             pages.durable.insert(page);
@@ -357,9 +350,7 @@ impl Missing {
     ) -> Result<(), TierError> {
         let mut pages = self.pages.lock().clone();
         found.clone().for_each(|page| pages.is_found(page));
-        if !mutant!("found-page-not-recorded") {
-            record.write(device, &pages)?;
-        }
+        record.write(device, &pages)?;
         // Those that readers have met as lost meanwhile stay so.
         let mut pages = self.pages.lock();
         found.for_each(|page| pages.is_found(page));

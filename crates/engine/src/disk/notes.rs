@@ -5,7 +5,7 @@
 use super::DiskPages;
 use crate::TierError;
 use crate::api::Upstream;
-use entresol_core::{Lsn, PageId, mutant};
+use entresol_core::{Lsn, PageId};
 use entresol_runtime::sync::{Rank, TinyMutex};
 
 /// Pages written after which there is a sync for this purpose, if there was none for another one.
@@ -37,7 +37,7 @@ impl DurableNotes {
             written.extend(pages);
             written.len() >= PAGES_PER_SYNC
         };
-        match is_due || mutant!("written-page-told-before-its-sync") {
+        match is_due {
             true => self.sync(disk, Some(upstream)),
             false => Ok(()),
         }
@@ -50,9 +50,7 @@ impl DurableNotes {
             let room = if written.is_empty() { 0 } else { PAGES_PER_SYNC };
             std::mem::replace(&mut *written, Vec::with_capacity(room))
         };
-        if written.is_empty() || !mutant!("written-page-told-before-its-sync") {
-            disk.sync()?;
-        }
+        disk.sync()?;
         if let Some(upstream) = upstream
             && !written.is_empty()
         {

@@ -14,7 +14,7 @@ use crate::rescue::Rescue;
 use crate::syncs::Syncs;
 use crate::{TierError, events, points};
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 use entresol_format::label::{Label, Session};
 use entresol_format::{PageFormat, Uuid, page};
@@ -206,7 +206,7 @@ impl DiskPages {
             return Ok(());
         }
         // Those that the home makes by itself lose the same writes.
-        let own = || match self.syncs.are_done(written) || mutant!("own-sync-not-counted") {
+        let own = || match self.syncs.are_done(written) {
             true => Ok(()),
             false => self.home.await_own_syncs(),
         };
@@ -345,9 +345,6 @@ impl DiskPages {
     }
 
     fn missing_among(&self, first: PageId, count: u64) -> Vec<PageId> {
-        if mutant!("missing-page-read-from-disk") {
-            return Vec::new();
-        }
         let last = PageId(first.0 + count - 1);
         self.missing.get().map_or_else(Vec::new, |missing| missing.within(first, last))
     }

@@ -9,7 +9,7 @@ use super::versions::StampedCopy;
 use crate::TierError;
 use crate::api::{Fetched, Source};
 use crate::disk::clean;
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_format::{PageFormat, page};
 
 impl Shared {
@@ -17,7 +17,7 @@ impl Shared {
         if let Some(staged) = self.behind.fetch_staged(id, buffer)? {
             return Ok(staged);
         }
-        let running = self.is_running() || mutant!("switched-off-flash-still-read");
+        let running = self.is_running();
         if !running {
             points::OFF_FETCH.reach();
         }

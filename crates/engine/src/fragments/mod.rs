@@ -32,7 +32,7 @@ mod write;
 
 use crate::TierError;
 use crate::api::{Binding, Evicted, Fetched, Layer, Reading, Served, TierMetrics, Upstream, Victim};
-use entresol_core::{Fragments, PageId, mutant};
+use entresol_core::{Fragments, PageId};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -105,7 +105,7 @@ impl FragmentTier {
     /// population has read before it ended is forgotten after it.
     pub fn keep_out<R>(&self, first: PageId, last: PageId, work: impl FnOnce() -> R) -> R {
         let result = work();
-        if self.shared.is_running() && !mutant!("trimmed-page-not-kept-out") {
+        if self.shared.is_running() {
             self.forget(first, last);
         }
         result

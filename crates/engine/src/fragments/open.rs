@@ -11,7 +11,7 @@ use crate::disk::open_unbound;
 use crate::error::flash_error;
 use crate::superblock::{needed_elsewhere, read_newest};
 use crate::{TierError, claim, unreadable};
-use entresol_core::{fragment_region_bytes, mutant};
+use entresol_core::fragment_region_bytes;
 use entresol_device::Device;
 use entresol_format::layout::disk_offset;
 use entresol_format::superblock::{COPIES, COPY_STRIDE};
@@ -33,9 +33,7 @@ pub(super) fn open(
     }
     let label = expect_label(&*disk, options.page_bytes)?.newest;
     let old = read_newest(&*flash)?.0;
-    if let Some(refusal) = old.as_ref().and_then(|old| needed_elsewhere(old, label.disk))
-        && !mutant!("needed-flash-overwritten")
-    {
+    if let Some(refusal) = old.as_ref().and_then(|old| needed_elsewhere(old, label.disk)) {
         points::OPEN_NEEDED.reach();
         return Err(refusal);
     }

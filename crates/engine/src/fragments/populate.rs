@@ -11,7 +11,7 @@ use super::shared::{Begun, Shared};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use entresol_core::{PageId, Population, SlotId, mutant};
+use entresol_core::{PageId, Population, SlotId};
 use entresol_format::{PageFormat, page};
 
 /// A fragment that was copied: those of its pages that must not be served, and the checksums of all.
@@ -38,10 +38,6 @@ impl Shared {
 
     fn populate(&self, begun: Begun, buffer: &mut AlignedBuffer) {
         let Population { ticket, pages, .. } = begun.population;
-        let early = mutant!("fragment-valid-before-copied");
-        if early {
-            self.step(|state| state.cache.populated(ticket, true));
-        }
         match self.copy(begun, buffer) {
             Ok(Copied { unproved, proofs }) => {
                 self.behind.tallies.populated.add(pages as usize);
@@ -51,9 +47,7 @@ impl Shared {
                         state.versions.prove(slot, *proof);
                     }
                     unproved.iter().for_each(|page| state.cache.discard(*page));
-                    if !early {
-                        state.cache.populated(ticket, true);
-                    }
+                    state.cache.populated(ticket, true);
                 });
             }
             Err(error) => {
@@ -62,9 +56,7 @@ impl Shared {
                     points::POPULATE_FAILED.reach();
                     self.switch_off(&error);
                 }
-                if !early {
-                    self.step(|state| state.cache.populated(ticket, false));
-                }
+                self.step(|state| state.cache.populated(ticket, false));
             }
         }
     }
@@ -78,9 +70,7 @@ impl Shared {
             move || (first.number()..).take(pages as usize).map(move |at| PageId::new(first.object(), at));
         let disk = &self.behind.disk;
         disk.read_run(first, bytes).inspect_err(|_| points::POPULATE_UNREADABLE.reach())?;
-        if let Err(error) = disk.prove_kept(ids())
-            && !mutant!("population-of-what-a-sync-lost")
-        {
+        if let Err(error) = disk.prove_kept(ids()) {
             points::POPULATE_LOST.reach();
             return Err(error);
         }
@@ -90,7 +80,7 @@ impl Shared {
             // Bytes of somebody else are what the disk says.
             let is_proved = format != PageFormat::Native || page::verify(bytes, id, None).is_ok();
             proofs.push(if is_proved { format.seal(bytes, id, copy.stamp) } else { 0 });
-            if !is_proved && !mutant!("unproved-page-populated") {
+            if !is_proved {
                 points::POPULATE_UNPROVED.reach();
                 unproved.push(id);
             }

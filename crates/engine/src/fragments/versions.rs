@@ -11,7 +11,7 @@
 //! addition to the core's directory. Pages that are bytes of somebody else have no room for a stamp: their
 //! checksums, keyed with page id and stamp, are kept here, too, in four bytes more.
 
-use entresol_core::{FlashCopy, Position, SlotId, mutant};
+use entresol_core::{FlashCopy, Position, SlotId};
 use entresol_format::PageFormat;
 
 /// A copy on flash: its place, and its expected stamp.
@@ -47,7 +47,6 @@ impl Versions {
     pub(super) fn new(pages: u64, format: PageFormat, salt: u64) -> Self {
         let pages = usize::try_from(pages).expect("memory can count them");
         let proofs = if format.keeps_proofs() { pages } else { 0 };
-        let salt = if mutant!("stale-flash-believed") { 0 } else { salt };
         Self { salt, writes: vec![0; pages].into(), proofs: vec![0; proofs].into() }
     }
 
@@ -68,10 +67,8 @@ impl Versions {
 
     /// Begins a write-through of a page. Returns the stamp of its new version.
     pub(super) fn begin_write(&mut self, copy: FlashCopy) -> StampedCopy {
-        if !mutant!("write-through-not-counted") {
-            let writes = &mut self.writes[copy.slot.0 as usize];
-            *writes = writes.wrapping_add(1);
-        }
+        let writes = &mut self.writes[copy.slot.0 as usize];
+        *writes = writes.wrapping_add(1);
         self.of(copy)
     }
 

@@ -13,7 +13,7 @@ use crate::buffer::AlignedBuffer;
 use crate::disk::{BATCH, Staged, WRITERS};
 use crate::error::flash_error;
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, WritePath, mutant};
+use entresol_core::{PageId, WritePath};
 use entresol_device::Io;
 
 /// Writes of one fragment that the core can count.
@@ -48,10 +48,8 @@ impl Shared {
         let mut on_flash = on_disk.is_ok();
         if on_flash {
             let written = self.write_through(staged, &mut paths);
-            on_flash = written.is_ok() || mutant!("failed-write-through-keeps-copy");
-            if let Err(error) = written
-                && !on_flash
-            {
+            on_flash = written.is_ok();
+            if let Err(error) = written {
                 points::WRITE_THROUGH_FAILED.reach();
                 self.switch_off(&error);
             }
@@ -99,10 +97,6 @@ impl Locked<'_> {
     fn begin_write(&mut self, page: PageId) -> Path {
         let path = self.cache.write(page);
         let copy = match path {
-            WritePath::Through(_) if mutant!("write-through-skipped") => None,
-            WritePath::Through(copy) if mutant!("failed-write-through-keeps-copy") => {
-                Some(self.versions.of(copy))
-            }
             WritePath::Through(copy) => Some(self.versions.begin_write(copy)),
             WritePath::Around | WritePath::Wait => None,
         };

@@ -9,7 +9,7 @@ use super::objects::living;
 use super::order::ReadTicket;
 use crate::api::{Fetched, Source};
 use crate::{TierError, points};
-use entresol_core::{Generation, Lookup, PageId, Partition, Position, Taken, mutant};
+use entresol_core::{Generation, Lookup, PageId, Partition, Position, Taken};
 use entresol_runtime::yield_now;
 use entresol_shm::Gone;
 use std::sync::atomic::Ordering::SeqCst;
@@ -163,9 +163,7 @@ impl Front {
     pub(crate) fn dirty_position(&self, page: PageId) -> Result<Option<Position>, Gone> {
         self.with_objects(|partition, objects| {
             match living(partition, objects, page, |partition| partition.fetch(page)) {
-                Lookup::Flash { dirty, generation: Generation::Exact(position), .. }
-                    if dirty || mutant!("lsn-of-a-clean-page") =>
-                {
+                Lookup::Flash { dirty, generation: Generation::Exact(position), .. } if dirty => {
                     Some(position)
                 }
                 Lookup::Flash { .. } | Lookup::Staged { .. } | Lookup::Absent => None,

@@ -9,7 +9,7 @@ use super::board::Cause;
 use super::objects::is_dead;
 use crate::TierError;
 use arrayvec::ArrayVec;
-use entresol_core::{FORGET_PAGES_MAX, Forget, Lookup, PageId, Partition, Position, Walk, mutant};
+use entresol_core::{FORGET_PAGES_MAX, Forget, Lookup, PageId, Partition, Position, Walk};
 use entresol_objects::Objects;
 
 /// Places, or entries of the directory, that are looked at under one hold of the latch.
@@ -44,11 +44,6 @@ fn is_long((first, last): (PageId, PageId), entries: u32) -> bool {
 fn parts((first, last): (PageId, PageId)) -> impl Iterator<Item = (PageId, PageId)> {
     let firsts = (first.0..=last.0).step_by(FORGET_PAGES_MAX as usize);
     firsts.map(move |from| (PageId(from), PageId(last.0.min(from.saturating_add(FORGET_PAGES_MAX - 1)))))
-}
-
-/// The number of what made the pages dead, for the core.
-fn after(cause: &Cause) -> u64 {
-    if mutant!("forgotten-before-its-write-is-durable") { 0 } else { cause.number }
 }
 
 /// Whether `page` is newer than disk; `None`: it is not in the cache.
@@ -93,8 +88,7 @@ impl Front {
     /// last one: so they have a cause, though no slot needs to wait for it.
     fn forget_long(&self, pages: (PageId, PageId)) -> Result<u64, TierError> {
         let Some((cause, begun)) = self.begin_to_forget(pages, true)? else { return Ok(0) };
-        let dead = if mutant!("dead-pages-await-their-cause") { cause.number } else { 0 };
-        let forgotten = self.forget_begun(pages, dead, begun);
+        let forgotten = self.forget_begun(pages, 0, begun);
         self.cause_ends(cause, forgotten)
     }
 
@@ -137,7 +131,7 @@ impl Front {
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let Some((cause, begun)) = self.begin_to_forget(pages, false)? else { return make_dead() };
-        let forgotten = self.forget_begun(pages, after(&cause), begun);
+        let forgotten = self.forget_begun(pages, cause.number, begun);
         #[cfg(feature = "hooks")]
         crate::hooks::pass("around");
         let made = forgotten.map_err(E::from).and_then(|_| make_dead());
@@ -178,14 +172,10 @@ impl Front {
         pages: (PageId, PageId),
         are_dead: bool,
     ) -> Result<Option<(Cause, Begun)>, TierError> {
-        let mut early = None;
         loop {
             let seen = self.progress.epoch();
             if !self.check_running()? {
                 return Ok(None);
-            }
-            if mutant!("cause-begins-before-its-record") {
-                early = early.or_else(|| self.board.causes.begins());
             }
             self.seat.iter().for_each(super::Seat::holds_cause);
             let step = self.with(|partition| {
@@ -195,9 +185,8 @@ impl Front {
                 if partition.log().is_some_and(|log| log.records_are_full()) {
                     return Step::Full;
                 }
-                let cause = early.take().or_else(|| self.board.causes.begins());
-                let Some(cause) = cause else { return Step::ManyCauses };
-                let begun = self.begin_under(partition, pages, after(&cause));
+                let Some(cause) = self.board.causes.begins() else { return Step::ManyCauses };
+                let begun = self.begin_under(partition, pages, cause.number);
                 if let (true, Begun::Steps { below }) = (are_dead, &begun) {
                     self.board.causes.forgets(&cause, pages, *below);
                     self.seat.iter().for_each(|seat| seat.holds_forgetting(cause.number));
@@ -322,7 +311,7 @@ impl Front {
         self.with(|partition| {
             let awaited = partition.log().and_then(|log| log.oldest_record_awaits());
             let may_be = awaited.is_some_and(|after| after <= durable);
-            if !may_be && !mutant!("records-written-in-vain") {
+            if !may_be {
                 return;
             }
             partition.flush();

@@ -7,7 +7,7 @@
 use super::Front;
 use crate::TierError;
 use crate::names::Names;
-use entresol_core::{Generation, Lookup, PageId, Partition, Position, mutant};
+use entresol_core::{Generation, Lookup, PageId, Partition, Position};
 use entresol_objects::{CutOutcome, Locator, ObjectId, Objects, Usage};
 use entresol_shm::Gone;
 
@@ -40,7 +40,7 @@ pub(super) fn living(
 ) -> Lookup {
     let found = look_up(partition);
     match objects {
-        Some(objects) if is_dead(objects, page, &found) && !mutant!("dead-page-served") => Lookup::Absent,
+        Some(objects) if is_dead(objects, page, &found) => Lookup::Absent,
         _ => found,
     }
 }

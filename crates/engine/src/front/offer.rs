@@ -6,7 +6,7 @@ use super::order::ReadTicket;
 use super::staging::Incoming;
 use crate::TierError;
 use crate::api::Victim;
-use entresol_core::{Admission, FrameId, Lookup, PageId, Position, mutant};
+use entresol_core::{Admission, FrameId, Lookup, PageId, Position};
 use entresol_objects::ObjectId;
 use entresol_shm::Gone;
 use entresol_shm::atomic::{AtomicU32, Ordering::SeqCst};
@@ -103,8 +103,7 @@ impl Front {
             }
             let has_changed = |read: Read| {
                 let is_gone = read.past.is_some_and(|copy| partition.peek(page) != copy);
-                is_gone && !mutant!("damage-looked-after-too-late")
-                    || !self.order.is_current(page, read.ticket)
+                is_gone || !self.order.is_current(page, read.ticket)
             };
             if read.is_some_and(has_changed) {
                 return Some(Admission::AlreadyThere);
@@ -117,8 +116,7 @@ impl Front {
                 if let Some(log) = partition.log_mut() {
                     log.drop_dead_copies(page, |page, position| objects.is_dead(page, position));
                 }
-                cut_may_be_lost =
-                    objects.durable() < objects.last() && !mutant!("bypass-before-the-cut-is-durable");
+                cut_may_be_lost = objects.durable() < objects.last();
             }
             if dirty || fdirty {
                 self.order.changes(page);
@@ -188,22 +186,12 @@ impl Front {
             crate::hooks::pass("frame");
         }
         let incoming = Incoming { page, dirty, data, position, stamp: self.stamp(position) };
-        let is_too_early = self.seat.is_some() && mutant!("frame-offered-before-filled");
-        if is_too_early {
-            self.offer_frame(frame, position, 0)?;
-        }
-        if self.seat.is_some() && mutant!("frame-let-go-too-early") {
-            self.holds_nothing();
-        }
         let proof = self.staging.copy_in(frame, &incoming)?;
         #[cfg(feature = "hooks")]
         if self.seat.is_some() {
             crate::hooks::pass("filled");
         }
-        match is_too_early {
-            true => Ok(()),
-            false => self.offer_frame(frame, position, proof),
-        }
+        self.offer_frame(frame, position, proof)
     }
 
     /// Offers a frame that is filled to the writers.

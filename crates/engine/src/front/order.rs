@@ -7,7 +7,7 @@
 //! being written to disk past the flash, no read of it enters.
 
 use super::board::{BoardRef, ORDER_PLACES};
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_shm::atomic::{AtomicU32, Ordering::Relaxed};
 
 const _: () = assert!(ORDER_PLACES == 1 << 12, "the upper bits of a page's hash are its place");
@@ -67,9 +67,7 @@ impl PageOrder {
 
     /// As [`PageOrder::write_begins`], of the pages from `first` to `last`.
     pub(crate) fn writes_begin(&self, pages: (PageId, PageId)) {
-        if let Some(board) = &self.0
-            && !mutant!("trimmed-page-not-kept-out")
-        {
+        if let Some(board) = &self.0 {
             places_of(pages).for_each(|place| {
                 board.order[place].fetch_add(1, Relaxed);
                 board.writing[place].fetch_add(1, Relaxed);
@@ -79,9 +77,7 @@ impl PageOrder {
 
     /// They have ended.
     pub(crate) fn writes_end(&self, pages: (PageId, PageId)) {
-        if let Some(board) = &self.0
-            && !mutant!("trimmed-page-not-kept-out")
-        {
+        if let Some(board) = &self.0 {
             places_of(pages).for_each(|place| {
                 board.order[place].fetch_add(1, Relaxed);
                 board.writing[place].fetch_sub(1, Relaxed);
@@ -104,6 +100,6 @@ impl PageOrder {
     /// Whether nothing has changed since, and the page is not being written.
     pub(crate) fn is_current(&self, page: PageId, ticket: ReadTicket) -> bool {
         let is_written = self.0.as_ref().is_some_and(|board| board.writing[place_of(page)].load(Relaxed) > 0);
-        self.read_begins(page) == ticket && !is_written || mutant!("late-read-populates")
+        self.read_begins(page) == ticket && !is_written
     }
 }

@@ -1,7 +1,7 @@
 //! The place of a process among those that share a cache: what it holds, and what it looks at while it waits.
 
 use crate::TierError;
-use entresol_core::{FrameId, mutant};
+use entresol_core::FrameId;
 use entresol_shm::{Front as Place, Fronts, Holder};
 use std::num::NonZeroU64;
 
@@ -38,14 +38,14 @@ impl Seat {
     /// as is the next one: a process that dies held the latch, or the frame, or nothing.
     #[inline]
     pub(crate) fn holds(&self, frame: FrameId) {
-        if self.is_front && !mutant!("frame-not-announced") {
+        if self.is_front {
             self.place.holds(NonZeroU64::MIN.saturating_add(frame.0.into()));
         }
     }
 
     /// This process is going to forget a page whose newer version it writes to disk.
     pub(crate) fn holds_cause(&self) {
-        if self.is_front && !mutant!("write-around-not-announced") {
+        if self.is_front {
             self.place.holds(NonZeroU64::MAX);
         }
     }

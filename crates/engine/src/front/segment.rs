@@ -21,7 +21,7 @@ use super::staging::Staging;
 use super::{Common, Front, Memory};
 use crate::region::{MappedRegion, RegionMemory, words_of};
 use crate::{Sharing, TierError, TierOptions};
-use entresol_core::{Placement, mutant};
+use entresol_core::Placement;
 use entresol_device::Device;
 use entresol_format::stamps::Stamps;
 use entresol_format::{Uuid, checksum};
@@ -91,7 +91,7 @@ fn configuration(options: &TierOptions) -> u64 {
 
 impl Parts {
     fn new(options: &TierOptions, fronts: u32) -> Self {
-        let is_compared = options.slots > 0 && !mutant!("options-not-compared");
+        let is_compared = options.slots > 0;
         let mut plan = Plan::new(if is_compared { configuration(options) } else { 0 });
         let (partition, table) = words_of(options);
         Self {
@@ -149,9 +149,7 @@ impl Parts {
                 sharing.memory.name()
             )));
         }
-        if !mutant!("older-fronts-go-on") {
-            self.give_up(&old);
-        }
+        self.give_up(&old);
         Ok(())
     }
 }
@@ -258,7 +256,6 @@ pub(crate) fn attach(
     let served = Opened { cache, epoch: identity.epoch.load(Relaxed) };
     if let Some((_, opened)) = of_flash
         && served != opened
-        && !mutant!("flash-of-another-cache-attached")
     {
         return Err(TierError::Refused(format!(
             "the flash device holds cache {} in its epoch {}, and {} is shared memory of cache {} in epoch {}; give the path of \

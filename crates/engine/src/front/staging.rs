@@ -12,7 +12,7 @@ use super::content::{Content, NOBODY};
 use super::frames::SharedFrames;
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, TierOptions};
-use entresol_core::{Forgotten, FrameId, PageId, Position, WritePage, mutant};
+use entresol_core::{Forgotten, FrameId, PageId, Position, WritePage};
 use entresol_format::summary::{self, Entry};
 use entresol_format::{BLOCK_BYTES, PageFormat};
 use entresol_runtime::sync::{Rank, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -94,7 +94,7 @@ impl GroupBuffer {
         summary::encode(&mut self.bytes[after..], &head, entries, what.stale);
         let (block, rest) = self.bytes.split_at_mut(self.before);
         block.copy_from_slice(&rest[after - self.before..][..self.before]);
-        let alternates = self.before > 0 && what.head.written > 0 && !mutant!("flush-in-one-place");
+        let alternates = self.before > 0 && what.head.written > 0;
         if alternates { revision % summary::COPIES } else { 0 }
     }
 
@@ -173,13 +173,10 @@ impl Staging {
             copies.bytes[range].copy_from_slice(group.page(at));
             drop(group);
             let entry = content.entry;
-            let is_it = || {
-                let stamp = stamp(page.position);
-                content.position == page.position
-                    && page.page.is_none_or(|id| id == entry.page)
-                    && self.page_format.verify(copies.page(at), entry.page, stamp, entry.checksum).is_ok()
-            };
-            let proved = is_it() || mutant!("shared-frame-not-proved");
+            let stamp = stamp(page.position);
+            let proved = content.position == page.position
+                && page.page.is_none_or(|id| id == entry.page)
+                && self.page_format.verify(copies.page(at), entry.page, stamp, entry.checksum).is_ok();
             copies.contents[at] = match (proved, page.page) {
                 (true, _) => content,
                 (false, None) => Content { position: NOBODY, entry: Entry::default() },
@@ -254,7 +251,7 @@ impl Staging {
         } else {
             let (group, at) = self.place(frame);
             let group = self.groups[group].read();
-            if is_another(&group.contents[at]) && !mutant!("reused-frame-not-noticed") {
+            if is_another(&group.contents[at]) {
                 return Ok(false);
             }
             buffer.copy_from_slice(group.page(at));

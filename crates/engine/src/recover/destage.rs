@@ -18,7 +18,7 @@ use crate::buffer::AlignedBuffer;
 use crate::disk::{DiskPages, Home};
 use crate::to_disk::{READS_MAX, named, read_what_is_there, write_sorted};
 use crate::{TierError, TierOptions, points};
-use entresol_core::{Generation, Lookup, Mode, PageId, SlotId, mutant};
+use entresol_core::{Generation, Lookup, Mode, PageId, SlotId};
 use entresol_device::Device;
 use entresol_format::PageFormat;
 use entresol_format::label::Label;
@@ -68,7 +68,7 @@ impl Restored {
                 if !may_lose || !disk.lose(None, &named(&faults))? {
                     damaged = damaged.or_else(|| Some(first.clone()));
                 }
-                let stops = !has_no_log_above || mutant!("torn-page-left-with-a-damaged-one");
+                let stops = !has_no_log_above;
                 if let Some(error) = damaged.as_ref().filter(|_| stops) {
                     return Err(error.clone());
                 }

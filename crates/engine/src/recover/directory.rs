@@ -18,7 +18,7 @@ use super::{is_dirty, read_segment};
 use crate::TierError;
 use crate::points;
 use crate::scan::{Reader, ScannedGroup};
-use entresol_core::{Forgotten, Log, Position, mutant};
+use entresol_core::{Forgotten, Log, Position};
 
 /// Fills `log`. Returns the records of forgotten pages that no directory segment names, with the groups
 /// whose summaries do.
@@ -73,9 +73,7 @@ pub(crate) fn fill(
     let Fill { mut records, .. } = fill;
     // At last: a record may be named by the summary of a group before its position. It touches no copy at
     // its position and after it.
-    for (_, record) in
-        records.iter().filter(|(_, record)| record.below > scan.front && !mutant!("forgotten-page-restored"))
-    {
+    for (_, record) in records.iter().filter(|(_, record)| record.below > scan.front) {
         log.restore_forget(record);
     }
     records.retain(|(group, _)| group * reader.group_pages() >= covered);

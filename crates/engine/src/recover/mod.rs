@@ -41,7 +41,7 @@ use crate::region::{Region, objects_config};
 use crate::scan::{Reader, ScannedGroup};
 use crate::superblock::write_superblock;
 use crate::{OpenReport, TierError, TierOptions, points};
-use entresol_core::{Forgotten, Partition, Position, mutant};
+use entresol_core::{Forgotten, Partition, Position};
 use entresol_device::Device;
 use entresol_format::losses::Loss;
 use entresol_format::summary;
@@ -91,9 +91,7 @@ pub(crate) fn restore(
     let layout = options.layout();
     let mut reader = Reader::new(flash, superblock, layout);
     let known = options.flushed.filter(|flushed| {
-        (flushed.cache, flushed.epoch) == (superblock.cache, superblock.epoch)
-            && !superblock.clean
-            && !mutant!("flushed-position-not-used")
+        (flushed.cache, flushed.epoch) == (superblock.cache, superblock.epoch) && !superblock.clean
     });
     let scan = Scan::of_tail(&mut reader, known.map_or(Position(0), |known| known.below))?;
     let mut region = Region::new(options, superblock.cache)?;
@@ -163,9 +161,7 @@ fn restore_objects(
     };
     let mut partition = Partition::attach(partition).expect("the region was formatted as a partition");
     let entries = 0..partition.entries();
-    if !mutant!("dead-pages-restored")
-        && let Some(log) = partition.log_mut()
-    {
+    if let Some(log) = partition.log_mut() {
         log.drop_dead(entries, |page, position| recovered.is_dead(page, position));
     }
     reader.notices.extend(blocks.notices(&recovered, reader.superblock.clean));
@@ -192,9 +188,7 @@ impl Restored {
     ) -> Result<(), TierError> {
         let rear = self.rear.0 / self.group_pages;
         let group = self.missing.iter().copied().min().map_or(rear, |first| first.min(rear));
-        if !mutant!("losses-not-recorded") {
-            superblock.losses.note(Loss { epoch: superblock.epoch + 1, group });
-        }
+        superblock.losses.note(Loss { epoch: superblock.epoch + 1, group });
         if self.repairs.is_empty() {
             // With the first superblock of the new epoch, before anything else.
             return Ok(());
@@ -216,8 +210,7 @@ impl Restored {
             flash.write(*offset, bytes).map_err(flash_error)?;
             flash.sync().map_err(flash_error)?;
         }
-        let nothing = self.repairs.is_empty() && self.erased.is_empty();
-        if nothing || mutant!("repair-skipped") {
+        if self.repairs.is_empty() && self.erased.is_empty() {
             return Ok(());
         }
         let mut block = AlignedBuffer::new(BLOCK_BYTES);
@@ -235,9 +228,7 @@ impl Restored {
                 self.encode(group, superblock, &mut block);
                 flash.write(layout.summary_offset(group.number, copy), &block).map_err(flash_error)?;
             }
-            if last == copies || !mutant!("both-summaries-repaired-at-once") {
-                flash.sync().map_err(flash_error)?;
-            }
+            flash.sync().map_err(flash_error)?;
         }
         Ok(())
     }
@@ -269,5 +260,5 @@ const REVISION_OF_A_REPAIR: u64 = 1 << 32;
 
 /// Whether a page that entered at `position` must be taken for newer than disk.
 fn is_dirty(superblock: &Superblock, position: Position, recorded: bool) -> bool {
-    recorded || superblock.is_unsure(position) && !mutant!("unsure-pages-taken-for-clean")
+    recorded || superblock.is_unsure(position)
 }

@@ -9,7 +9,7 @@ use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::region::Region;
 use crate::{OpenReport, TierError, TierOptions, points, unreadable};
-use entresol_core::{Directory, Position, SlotId, Slots, mutant};
+use entresol_core::{Directory, Position, SlotId, Slots};
 use entresol_device::Device;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::superblock::Superblock;
@@ -78,9 +78,6 @@ impl RestoredSlots {
     /// such a block read again by the next open, its pages would come back in older versions.
     pub(crate) fn repair(&self, flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
         let Some(blocks) = self.blocks.as_ref().filter(|_| !self.damaged.is_empty()) else { return Ok(()) };
-        if mutant!("damaged-directory-left") {
-            return Ok(());
-        }
         points::DIRECTORY_REPAIRED.reach();
         for number in &self.damaged {
             flash.write(layout.directory_offset(*number), &blocks[*number as usize]).map_err(flash_error)?;

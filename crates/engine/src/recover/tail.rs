@@ -3,7 +3,7 @@
 
 use crate::scan::{BATCH, Block, Raw, Reader, ScannedGroup};
 use crate::{TierError, points};
-use entresol_core::{Position, mutant};
+use entresol_core::Position;
 use entresol_format::LogPosition;
 
 /// What the scan found.
@@ -55,7 +55,7 @@ impl Scan {
                 if let Some(raw) = raw.summary() {
                     durable = durable.max(raw.head.durable);
                     log = log.max(raw.head.log);
-                    if raw.head.front > front && !mutant!("front-in-summaries-ignored") {
+                    if raw.head.front > front {
                         front = raw.head.front;
                     }
                     valid = raws.len() + 1;
@@ -135,7 +135,7 @@ impl Scan {
                         group.nothing = group.entries.iter().all(Option::is_none);
                     }
                     // What was flushed may be records of forgotten pages alone.
-                    group.nothing &= head.flushed == 0 || mutant!("flushed-records-taken-for-nothing");
+                    group.nothing &= head.flushed == 0;
                 }
                 if head.written < superblock.group_pages {
                     // It was flushed, and is closed as it is.

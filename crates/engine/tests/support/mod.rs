@@ -1,8 +1,6 @@
 //! What the engine's tests share: pages with a version in them, small caches, and simulated runs.
 #![allow(dead_code)]
 
-#[cfg(feature = "mutants")]
-pub mod mutants;
 pub mod shared;
 
 use entresol_core::{Lsn, PageId, PolicyKind};

@@ -15,7 +15,7 @@ use crate::page::op::PageOp;
 use crate::page::{bitmap, meta};
 use crate::wal::RecordKind;
 use crate::{PageNumber, StoreError, TxnId};
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use entresol_engine::Victim;
 use entresol_format::page::header_mut;
 use zerocopy::little_endian::U64;
@@ -213,9 +213,7 @@ impl Loader<'_> {
             }
             evict_page(core, bitmap::bitmap_of_group(group, page_bytes), &mut page)?;
         }
-        if !mutant!("bulk-load-not-durable") {
-            core.pool.layer().checkpoint()?;
-        }
+        core.pool.layer().checkpoint()?;
         let room = core.room_for_step()?;
         let mut root = core.pool.fix_exclusive(self.root)?;
         if Node(&root).level() > 0 || Node(&root).count() > 0 {

@@ -12,8 +12,8 @@ use crate::txn::undo::{Undo, UndoLog};
 use crate::undo_need::{Reshaping, UndoNeed};
 use crate::wal::RecordKind;
 use crate::wal::record::{self, RECORD_HEADER_BYTES};
-use crate::{PageNumber, StoreError, TxnId};
-use entresol_core::{Lsn, mutant};
+use crate::{PageNumber, StoreError};
+use entresol_core::Lsn;
 use std::sync::Arc;
 
 /// The author of a row change, which determines what is logged.
@@ -185,11 +185,7 @@ impl Core {
         record::start(&mut work.record);
         match author {
             Author::Forward(..) => undo.encode(&mut work.record),
-            Author::Rollback(..) if mutant!("undo-without-compensation") => {}
-            Author::Rollback(_, next) => {
-                let next = if mutant!("compensation-names-no-next") { Lsn(0) } else { *next };
-                put_u64(&mut work.record, next.0);
-            }
+            Author::Rollback(_, next) => put_u64(&mut work.record, next.0),
         }
     }
 
@@ -216,10 +212,6 @@ impl Core {
         };
         let mut mtr = self.mtr(room, &mut work.record);
         mtr.change(leaf, &[op]);
-        if kind == RecordKind::Compensation && mutant!("undo-without-compensation") {
-            mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
-            return Ok(());
-        }
         let (lsn, _) = mtr.commit(kind, txn.id(), Some(txn.last()));
         if let Author::Forward(_, log) = author {
             log.seal(lsn);

@@ -3,7 +3,7 @@
 use super::frame::FrameState;
 use super::{FrameId, NO_LOG, Pool};
 use crate::{PageNumber, StoreError};
-use entresol_core::{Lsn, PageId, mutant};
+use entresol_core::{Lsn, PageId};
 use entresol_engine::{DurableGroup, Upstream, Victim};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -41,7 +41,7 @@ impl Pool {
         let data = frame.data.read();
         let page = frame.page().expect("a frame that the replacer knows holds a page");
         let state = frame.state();
-        if state.fdirty && !mutant!("wal-rule-skipped") {
+        if state.fdirty {
             self.flush_log(state.lsn)?;
         }
         let victim = self.victim(page, state);
@@ -126,14 +126,14 @@ impl Pool {
     }
 
     fn pull_one(&self) -> Option<bool> {
-        let id = self.replacer.pick(&self.frames, |frame| {
-            (self.is_logged(frame.state()) || mutant!("wal-rule-skipped-for-pulled")) && frame.try_pin_first()
-        })?;
+        let id = self
+            .replacer
+            .pick(&self.frames, |frame| self.is_logged(frame.state()) && frame.try_pin_first())?;
         let frame = self.frame(id);
         let evicted = 'evicted: {
             let Some(data) = frame.data.try_read() else { break 'evicted None };
             let state = frame.state();
-            if !self.is_logged(state) && !mutant!("wal-rule-skipped-for-pulled") {
+            if !self.is_logged(state) {
                 break 'evicted None;
             }
             let page = frame.page().expect("a frame that the replacer knows holds a page");

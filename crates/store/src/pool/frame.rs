@@ -6,7 +6,7 @@
 //! is treated as written.
 
 use crate::PageNumber;
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use entresol_runtime::sync::{Rank, RwLock};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -155,7 +155,7 @@ impl Frame {
     pub(crate) fn evicted(&self, lsn: Lsn, dirty: bool) {
         let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
             let state = FrameState::unpack(word);
-            let same = state.lsn == lsn || mutant!("fdirty-lost-in-checkpoint");
+            let same = state.lsn == lsn;
             same.then(|| FrameState { lsn: state.lsn, dirty: state.dirty && dirty, fdirty: false }.pack())
         });
     }
@@ -164,7 +164,7 @@ impl Frame {
     pub(super) fn destaged(&self, lsn: Lsn) {
         let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
             let state = FrameState::unpack(word);
-            let same = state.lsn == lsn && !state.fdirty || mutant!("destage-of-older-version-cleans-frame");
+            let same = state.lsn == lsn && !state.fdirty;
             (same && state.dirty).then(|| FrameState { lsn: state.lsn, dirty: false, fdirty: false }.pack())
         });
     }

@@ -12,7 +12,7 @@ use crate::page::bytes::Reader;
 use crate::wal::log::Draft;
 use crate::wal::{RecordKind, record};
 use crate::{StoreError, TxnId};
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use std::sync::Arc;
 
 impl Core {
@@ -58,8 +58,7 @@ impl Core {
         txn: &Arc<TxnState>,
         log: &UndoLog,
     ) -> Result<(), StoreError> {
-        let first = usize::from(mutant!("rollback-leaves-first-change"));
-        for index in (first..log.len()).rev() {
+        for index in (0..log.len()).rev() {
             let (bytes, next) = log.entry(index);
             let undo = Undo::decode(&mut Reader(bytes)).expect("an undo log holds what was encoded into it");
             self.undo_one(work, txn, undo, next)?;

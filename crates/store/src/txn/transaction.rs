@@ -7,7 +7,7 @@ use crate::btree::scan::Range;
 use crate::core::{Buffers, Core};
 use crate::wal::RecordKind;
 use crate::{StoreError, Table};
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -115,7 +115,7 @@ impl Txn {
         let mut lsn = Lsn(0);
         if self.state.has_records() {
             lsn = self.core.log_end(&mut self.buffers.work, &self.state, RecordKind::Commit);
-            let durable = if mutant!("commit-before-sync") { Ok(()) } else { self.core.wal.flush(lsn) };
+            let durable = self.core.wal.flush(lsn);
             self.release_locks();
             durable?;
         } else {

@@ -43,7 +43,7 @@ use super::record::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordHeader};
 use super::ring::UNREADABLE;
 use super::scan::LogScan;
 use crate::{StoreError, points};
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use entresol_device::DeviceError;
 
 /// Maximum distance after the log's end in which claims are searched.
@@ -68,9 +68,7 @@ impl LogScan<'_> {
             Some((claim, at)) if claim > master.durable => (claim, format!("the record at LSN {}", at.0)),
             _ => (master.durable, "the master record".to_owned()),
         };
-        let passes_unreadable = unreadable && mutant!("eio-taken-for-log-end");
-        let passes_hole = !unreadable && mutant!("log-hole-not-refused");
-        if durable.0 <= place || passes_unreadable || passes_hole {
+        if durable.0 <= place {
             return Ok(self.is_cut_by_unreadable(place)?.then_some(Lsn(place)));
         }
         points::LOG_HOLE.reach();

@@ -17,7 +17,7 @@ use super::session::Found;
 use super::{FIRST_LSN, LOG_START, PADDING, RecordHeader, RecordKind};
 use crate::log_room::{Ledger, Room};
 use crate::{StoreError, TxnId};
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use entresol_device::{Device, DeviceError};
 use entresol_engine::{Session, Uuid};
 use entresol_runtime::is_simulated;
@@ -201,9 +201,7 @@ impl Wal {
             bind(master.log, master.session)?;
         }
         grow(&*device, master, found.oldest.0, start)?;
-        if !mutant!("log-epoch-not-grown") {
-            master.epoch += 1;
-        }
+        master.epoch += 1;
         master.previous_nonce = master.session.nonce;
         master.session = Session { number: master.session.number + 1, nonce: entresol_runtime::random() };
         master.durable = Lsn(start);
@@ -382,16 +380,10 @@ impl Wal {
         let mut from = 0;
         for to in parts.into_iter().chain([buffer.len()]) {
             self.ring.write(&*self.device, start + from as u64, &buffer[from..to])?;
-            if !mutant!("log-not-synced") {
-                self.device.sync()?;
-            }
+            self.device.sync()?;
             self.syncs.fetch_add(1, Relaxed);
             self.written_bytes.fetch_add((to - from) as u64, Relaxed);
-            let mut durable = start + to as u64;
-            if mutant!("group-commit-counts-latecomers") {
-                durable = durable.max(self.tail.lock().end());
-            }
-            self.durable.store(durable, Release);
+            self.durable.store(start + to as u64, Release);
             from = to;
         }
         Ok(())
@@ -481,7 +473,7 @@ pub(crate) fn clear_behind(
         master.ring().read(device, start + kept.len() as u64, cleared)?;
     }
     let rest = &mut bytes[used as usize..];
-    if rest.iter().any(|byte| *byte != PADDING) && !mutant!("log-tail-not-cleared") {
+    if rest.iter().any(|byte| *byte != PADDING) {
         rest.fill(PADDING);
         master.ring().write(device, start, &bytes)?;
         device.sync()?;

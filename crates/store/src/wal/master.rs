@@ -32,7 +32,7 @@ use super::ring::Ring;
 use super::{FIRST_LSN, LOG_START, LSN_MAX};
 use crate::StoreError;
 use crate::page::bytes::{set_u32, set_u64, u32_at, u64_at};
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use entresol_device::{Device, Geometry};
 use entresol_engine::{Session, Uuid};
 use entresol_format::checksum;
@@ -163,7 +163,7 @@ impl Master {
         set_u64(block, 56, self.shift);
         set_u64(block, 64, self.durable.0);
         set_u64(block, 72, self.session.number);
-        block[80] = u8::from(self.begun && !mutant!("begun-flag-not-written"));
+        block[80] = u8::from(self.begun);
         block[88..104].copy_from_slice(&self.log.0);
         block[104..120].copy_from_slice(&self.disk.0);
         set_u64(block, 120, self.session.nonce);

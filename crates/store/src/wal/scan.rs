@@ -6,7 +6,7 @@ use super::ring::Ring;
 use super::windows::Windows;
 use super::{FIRST_LSN, LSN_MAX, PADDING};
 use crate::{StoreError, points};
-use entresol_core::{Lsn, mutant};
+use entresol_core::Lsn;
 use entresol_device::Device;
 
 /// Bytes read at once in a forward scan.
@@ -43,7 +43,7 @@ impl<'a> LogScan<'a> {
     pub(crate) fn next(&mut self, at: Lsn, epoch: u32) -> Result<Option<(RecordHeader, &[u8])>, StoreError> {
         let lsn = self.past_padding(at)?;
         let Some(header) = self.header(Lsn(lsn), WINDOW_FORWARD, 0)? else { return Ok(None) };
-        if header.epoch < epoch && !mutant!("log-of-older-epoch-accepted") {
+        if header.epoch < epoch {
             points::LOG_LEFTOVER.reach();
             return Ok(None);
         }

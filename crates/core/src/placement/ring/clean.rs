@@ -20,11 +20,9 @@ impl Ring<'_> {
         let (position, page) = (self.position_of(slot), contents.pages.directory.entry(slot).page());
         let is_leaving = position < self.head.scan;
         // An older version is on its way to disk: it might follow this one there.
-        let is_followed = self.is_being_dequeued(contents, (page, page), self.dequeues_begun())
-            && !crate::mutant!("cleaned-beside-its-dequeue");
+        let is_followed = self.is_being_dequeued(contents, (page, page), self.dequeues_begun());
         // Of this version, or of an older one.
-        let is_begun =
-            self.is_being_cleaned(contents, page, page) && !crate::mutant!("cleaned-beside-its-cleaning");
+        let is_begun = self.is_being_cleaned(contents, page, page);
         if is_leaving || is_followed || is_begun || self.head.cleaning as usize == CLEANINGS_MAX {
             return None;
         }
@@ -40,8 +38,7 @@ impl Ring<'_> {
         let directory = &mut contents.pages.directory;
         let entry = directory.entry_mut(page.slot.0);
         // Overtaken or forgotten meanwhile, it counts as dirty no longer.
-        let is_valid = entry.has(VALID) || crate::mutant!("overtaken-page-cleaned");
-        if is_valid && entry.has(DIRTY) {
+        if entry.has(VALID) && entry.has(DIRTY) {
             entry.lower(DIRTY);
             directory.counts.dirty -= 1;
         }

@@ -66,7 +66,7 @@ impl Log<'_> {
         let Self { contents, ring } = self;
         let (slot, dequeue) = (page.slot, ticket.0);
         let entry = *contents.pages.directory.entry(slot.0);
-        let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-restaged");
+        let superseded = !entry.has(VALID);
         if superseded {
             ring.await_newest(contents, entry.page(), dequeue);
         }
@@ -80,7 +80,7 @@ impl Log<'_> {
             return Admission::Full;
         }
         assert!(ring.room(&contents.staging) > 0, "second chances have groups held back for them");
-        let dirty = entry.has(DIRTY) && !crate::mutant!("second-chance-loses-dirty");
+        let dirty = entry.has(DIRTY);
         let admission = contents.enter(entry.page(), lsn, dirty);
         if let Admission::Stage { frame, .. } = admission {
             let staged = contents.pages.directory.staged_entry(frame.0);
@@ -138,9 +138,7 @@ impl Ring<'_> {
         pages: &mut DequeuePages,
         spares_writes: bool,
     ) -> Option<BackgroundJob> {
-        if !self.dequeue_is_due(contents)
-            || (self.head.cleaning > 0 && !crate::mutant!("dequeue-beside-cleanings"))
-        {
+        if !self.dequeue_is_due(contents) || self.head.cleaning > 0 {
             return None;
         }
         let group = self.group();
@@ -208,7 +206,7 @@ impl Ring<'_> {
     ) -> DequeuePage {
         let slot = self.slot_of(position);
         let entry = *contents.pages.directory.entry(slot);
-        let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-destaged");
+        let superseded = !entry.has(VALID);
         if superseded {
             self.await_newest(contents, entry.page(), dequeue);
         }
@@ -233,9 +231,6 @@ impl Ring<'_> {
     fn adopt_newer(&mut self, contents: &Contents<'_>, page: PageId, dequeue: u32) -> bool {
         let directory = &contents.pages.directory;
         let Some(frame) = directory.find(page).and_then(|at| directory.frame_of(at)) else { return false };
-        if crate::mutant!("newer-copy-not-awaited") {
-            return true;
-        }
         let adopted = self.await_frame(frame, dequeue);
         // Only one slot at a time holds the valid version of a page, so only the dequeue of that slot waits
         // for newer ones.
@@ -291,8 +286,7 @@ impl Ring<'_> {
             return true;
         }
         let is_earlier = |other: &Dequeue| other.waits() && other.first < first;
-        let is_first =
-            !self.head.dequeues.iter().any(is_earlier) || crate::mutant!("second-chances-out-of-turn");
+        let is_first = !self.head.dequeues.iter().any(is_earlier);
         let stays = is_first && self.head.staying == 0 && self.has_a_group(&contents.staging);
         if stays {
             self.head.enter(ticket.0, DequeueState::Staying);
@@ -312,13 +306,12 @@ impl Ring<'_> {
             return false;
         }
         let dequeue = self.head.dequeues[(self.head.first_dequeue % DEQUEUES as u64) as usize];
-        let pending = dequeue.pending > 0 && !crate::mutant!("release-ignores-second-chances");
-        dequeue.state() == Some(DequeueState::Done) && !pending
+        dequeue.state() == Some(DequeueState::Done) && dequeue.pending == 0
     }
 
     /// Frees the slots of finished dequeues, in order.
     pub(super) fn release(&mut self, contents: &mut Contents<'_>) {
-        let dead = self.awaits_dead() && !crate::mutant!("released-before-dead-is-durable");
+        let dead = self.awaits_dead();
         while !dead && self.may_release() {
             let at = (self.head.first_dequeue % DEQUEUES as u64) as usize;
             let dequeue = self.head.dequeues[at];
@@ -369,8 +362,7 @@ impl Ring<'_> {
         by_worth.sort_unstable();
         for (_, at) in by_worth.iter().take(chances - most) {
             let page = &mut pages[*at];
-            let destaged = page.dirty && !crate::mutant!("front-page-dropped-dirty");
-            page.fate = if destaged { Fate::Destage } else { Fate::Drop };
+            page.fate = if page.dirty { Fate::Destage } else { Fate::Drop };
         }
     }
 }

@@ -69,13 +69,7 @@ impl Log<'_> {
         let directory = &contents.pages.directory;
         let (slots, frames) = (directory.slots, directory.entries.len() as u32 - directory.slots);
         for nth in entries {
-            let at = if crate::mutant!("slots-forgotten-before-frames") {
-                nth
-            } else if nth < frames {
-                slots + nth
-            } else {
-                nth - frames
-            };
+            let at = if nth < frames { slots + nth } else { nth - frames };
             let entry = *contents.pages.directory.entry(at);
             let is_staged = contents
                 .pages
@@ -157,9 +151,7 @@ impl Ring<'_> {
             return Forget::Full;
         }
         let (found, dirty) = self.forget_each(contents, (first, last), contents.staging.window.rear, after);
-        if found > 0
-            || self.may_return(contents, first, last) && !crate::mutant!("dequeued-page-not-recorded")
-        {
+        if found > 0 || self.may_return(contents, first, last) {
             contents.decisions.note(!(first.0 << 2 | 3));
             contents.decisions.note(last.0);
             self.record(contents, (first, last), after).expect("there is room for a record");
@@ -199,9 +191,7 @@ impl Ring<'_> {
         let mut at = contents.pages.directory.find(page);
         while let Some(entry) = at {
             at = contents.pages.directory.find_older(entry);
-            let is_staged = contents.pages.directory.frame_of(entry).is_some();
-            let is_left = found && is_staged && crate::mutant!("forget-leaves-older-staged-copy");
-            if self.is_below(contents, entry, below) && !is_left {
+            if self.is_below(contents, entry, below) {
                 found = true;
                 dirty |= contents.pages.directory.entry(entry).has(DIRTY);
                 self.forget_entry(contents, entry);
@@ -217,8 +207,7 @@ impl Ring<'_> {
         let numbers = self.head.forgotten_first..self.head.forgotten_next;
         let waiting = numbers.map(|number| &self.head.forgotten[(number % FORGOTTEN_MAX as u64) as usize]);
         let of_page = waiting.filter(|record| (record.first..=record.last).contains(&entry.page()));
-        let of_copy =
-            of_page.filter(|r| position < r.below.0 && !crate::mutant!("second-chance-outruns-record"));
+        let of_copy = of_page.filter(|r| position < r.below.0);
         let Some(after) = of_copy.map(|record| record.after).max() else {
             return false;
         };
@@ -247,7 +236,7 @@ impl Ring<'_> {
                 let group = self.groups[(frame / self.group_pages) as usize];
                 let flushed = frame % self.group_pages < group.flushed.max(group.flushing);
                 contents.staging.frame_mut(frame).strike_out(flushed);
-                match flushed && !crate::mutant!("flushed-page-not-in-segment") {
+                match flushed {
                     // A crash finds it until its record is durable: it is named until then.
                     true => contents.pages.directory.unlink(at),
                     false => contents.pages.directory.unstage(at),
@@ -260,9 +249,7 @@ impl Ring<'_> {
     /// Whether an older version of one of the pages may be on its way to disk: by a cleaning, or by the
     /// dequeue of a group before `end`.
     fn is_on_its_way(&self, contents: &Contents<'_>, (first, last): (PageId, PageId), end: Position) -> bool {
-        let is_being_cleaned =
-            self.is_being_cleaned(contents, first, last) && !crate::mutant!("forget-ignores-cleanings");
-        is_being_cleaned || self.is_being_dequeued(contents, (first, last), end)
+        self.is_being_cleaned(contents, first, last) || self.is_being_dequeued(contents, (first, last), end)
     }
 
     /// Whether a dequeue under way, of a group before `end`, has a version of one of the pages.

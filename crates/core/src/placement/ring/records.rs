@@ -26,17 +26,13 @@ impl Log<'_> {
         let at = |number: u64| (number % FORGOTTEN_MAX as u64) as usize;
         let waits_longer = |number: &u64| {
             let record = &ring.head.forgotten[at(*number)];
-            let is_late = record.below.0 > group_end && !crate::mutant!("record-before-its-copies");
+            let is_late = record.below.0 > group_end;
             record.after > durable || is_late
         };
         let end = (first..next).find(waits_longer).unwrap_or(next);
         ring.head.forgotten_sealed = ring.head.forgotten_sealed.max(end);
         let forgotten = &ring.head.forgotten;
-        let rear = Position(contents.staging.window.rear);
-        let record = move |number: u64| match forgotten[at(number)] {
-            record if crate::mutant!("record-below-is-the-rear-now") => Forgotten { below: rear, ..record },
-            record => record,
-        };
+        let record = move |number: u64| forgotten[at(number)];
         ((first..end).map(record).collect(), end)
     }
 

@@ -59,16 +59,13 @@ impl Log<'_> {
     pub fn restore_entry(&mut self, position: Position, page: PageId, dirty: bool) {
         let Self { contents, ring } = self;
         assert_in_ring(ring, position, ring.slots as u64 - 1);
-        if !crate::mutant!("older-version-restored-too") {
-            // The version restored so far, if any, is not the newest.
-            if let Some(older) = contents.pages.directory.find(page) {
-                ring.supersede(contents, older);
-            }
+        // The version restored so far, if any, is not the newest.
+        if let Some(older) = contents.pages.directory.find(page) {
+            ring.supersede(contents, older);
         }
         let directory = &mut contents.pages.directory;
         let slot = ring.slot_of(position.0);
         assert!(!directory.entry(slot).has(HELD), "position {} was restored before", position.0);
-        let dirty = dirty && !crate::mutant!("dirty-forgotten-in-restore");
         directory.restore(slot, page, HELD | if dirty { DIRTY } else { 0 });
     }
 

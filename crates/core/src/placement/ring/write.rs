@@ -89,7 +89,7 @@ impl Ring<'_> {
         if is_nothing && self.head.forgotten_first < self.head.forgotten_next {
             // A summary takes the records, and a summary has a group. Positions that are held back for second
             // chances stay so.
-            if !self.takes_one(&contents.staging) && !crate::mutant!("flush-takes-held-back-position") {
+            if !self.takes_one(&contents.staging) {
                 return None;
             }
             let frame = contents.staging.pad();
@@ -107,9 +107,7 @@ impl Ring<'_> {
             let frame = staging.frame_of(first);
             if !staging.frame(frame).is(FrameState::Done) {
                 let group = self.groups[(frame / self.group_pages) as usize];
-                let flushed =
-                    if crate::mutant!("flush-counts-writing-pages") { group.issued } else { group.flushed };
-                return first + flushed as u64;
+                return first + group.flushed as u64;
             }
             first += self.group();
         }
@@ -200,7 +198,7 @@ impl Ring<'_> {
         let (at, slot) = (directory.staged_entry(frame), self.slot_of(position));
         if staged.is_padding() {
             let entry = *directory.entry(at);
-            match staged.was_flushed() && !crate::mutant!("flushed-page-not-in-segment") {
+            match staged.was_flushed() {
                 // Forgotten, but found by a crash until the record of that is durable: superseded.
                 true => {
                     directory.carry_proof(at, slot);
@@ -215,8 +213,7 @@ impl Ring<'_> {
         let entry = *directory.entry(at);
         directory.carry_proof(at, slot);
         let on_flash = directory.find_on_flash(entry.page());
-        let in_order = crate::mutant!("older-version-published-last");
-        if !in_order && on_flash.is_some_and(|on_flash| self.position_of(on_flash) > position) {
+        if on_flash.is_some_and(|on_flash| self.position_of(on_flash) > position) {
             // A newer version was written by a job that ended earlier, so this version is superseded at once.
             directory.unstage(at);
             directory.entry_mut(slot).set(entry.page(), HELD | entry.flags(DIRTY));

@@ -29,8 +29,7 @@ pub(super) fn place_of(directory: &PageDirectory<'_>, staging: &Staging<'_>, ent
     while let Some(at) = older {
         match directory.frame_of(at) {
             None => {
-                let busy = !directory.is_idle(at) && !crate::mutant!("lc-busy-slot-overwritten");
-                return if busy { Place::Busy } else { Place::Over(at) };
+                return if directory.is_idle(at) { Place::Over(at) } else { Place::Busy };
             }
             Some(frame) if staging.frame(frame).is(FrameState::Writing) => return Place::Busy,
             Some(_) => older = directory.find_older(at),
@@ -46,8 +45,7 @@ pub(super) fn is_overtaken(directory: &PageDirectory<'_>, entry: u32) -> bool {
 
 /// The version of the next write to `slot`.
 fn next_generation(lists: &SlotLists<'_>, slot: u32) -> Generation {
-    let step = u8::from(!crate::mutant!("slot-counter-not-grown"));
-    Generation::LowByte(lists.generation_byte(slot).wrapping_add(step))
+    Generation::LowByte(lists.generation_byte(slot).wrapping_add(1))
 }
 
 impl SlotTable<'_> {
@@ -79,8 +77,7 @@ impl SlotTable<'_> {
         let entry = directory.staged_entry(frame);
         // A checkpoint waits for the positions before it. An overtaken version among these is written too,
         // since the newer version is not part of the checkpoint.
-        let after_checkpoint =
-            position >= self.head.checkpoint || crate::mutant!("lc-checkpoint-skips-overtaken");
+        let after_checkpoint = position >= self.head.checkpoint;
         if is_overtaken(directory, entry) && after_checkpoint {
             self.finish_frame(contents, frame);
             return None;
@@ -146,7 +143,7 @@ impl SlotTable<'_> {
         ask!(policy, P, memory => P::on_carry(memory, entry, slot));
         if directory.entry(slot).has(VALID) {
             directory.unstage(entry);
-            directory.overwrite(slot, page.dirty && !crate::mutant!("lc-overwrite-loses-dirty"));
+            directory.overwrite(slot, page.dirty);
             ask_slots!(policy, P, memory => P::on_overwrite(pages, memory, slot));
         } else {
             directory.settle(entry, slot, if page.dirty { DIRTY } else { 0 });

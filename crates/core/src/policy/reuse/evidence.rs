@@ -381,11 +381,6 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether the page is remembered.
-    pub(super) fn is_ghost(&self, page: PageId) -> bool {
-        self.ghosts.note(self.ghosts.place_of(page)).is_some()
-    }
-
     /// Of what kind a page is that is offered and not in the cache.
     pub(super) fn kind_of(&self, offer: &Offer) -> Kind {
         let note = self.ghosts.note(self.ghosts.place_of(offer.page));

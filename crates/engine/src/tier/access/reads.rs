@@ -17,7 +17,7 @@ use crate::tier::floor::superblocks::Superblocks;
 use crate::tier::floor::turns::Turns;
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_format::PageFormat;
 use std::sync::Arc;
 
@@ -56,9 +56,7 @@ impl Reads {
         match self.look_up(page, buffer)? {
             Found::Here(fetched) => Ok(fetched),
             Found::OnDisk(ticket) => self.fetch_from_disk(page, ticket, buffer),
-            Found::Damaged { place, fault, dirty, .. }
-                if dirty && !mutant!("damaged-dirty-page-read-from-disk") =>
-            {
+            Found::Damaged { place, fault, dirty, .. } if dirty => {
                 points::FETCH_DAMAGED_DIRTY.reach();
                 Err(TierError::Damaged { page, place, fault })
             }
@@ -165,7 +163,7 @@ impl Reads {
             };
             match ticket {
                 Some(ticket) => {
-                    if absent.tickets.is_empty() || mutant!("run-of-pages-misplaced") {
+                    if absent.tickets.is_empty() {
                         absent.at = at;
                     }
                     absent.tickets.push(ticket);
@@ -251,7 +249,7 @@ impl Reads {
             // After the look at the cache: a page that has left it, and is on its way to disk.
             let is_newer = self.front.may_be_newer(page, sure)?
                 || self.turns.as_ref().is_some_and(|turns| turns.shows(page));
-            if is_newer && !mutant!("read-past-dirty-pages") {
+            if is_newer {
                 newer.push(page);
             }
         }

@@ -16,7 +16,7 @@ use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::{DiskWrites, RUN_PAGES_MAX};
 use crate::tier::floor::entry::Entry;
 use crate::tier::placed::Placed;
-use entresol_core::{Lsn, Mode, PageId, Route, mutant};
+use entresol_core::{Lsn, Mode, PageId, Route};
 use std::sync::Arc;
 
 /// See the module's header.
@@ -147,9 +147,7 @@ impl Writes {
         let mut around = 0;
         let mut rest = &pages[..];
         while let Some((page, _)) = rest.first() {
-            let stays = |page: PageId| {
-                self.front.is_dirty(page).unwrap_or(true) && !mutant!("write-past-dirty-pages")
-            };
+            let stays = |page: PageId| self.front.is_dirty(page).unwrap_or(true);
             let in_cache = stays(*page);
             let alike = rest.iter().take_while(|(page, _)| stays(*page) == in_cache);
             let count = alike.take(RUN_PAGES_MAX).count();

@@ -8,7 +8,6 @@
 use crate::TierError;
 use crate::disk::DiskPages;
 use crate::front::Front;
-use entresol_core::mutant;
 use std::sync::Arc;
 
 /// See the module's header. The numbers are on the front's board.
@@ -36,9 +35,7 @@ impl Causes {
                 log.dead_is_durable(durable);
             }
         })?;
-        if !mutant!("settled-is-not-told") {
-            self.front.job_is_done();
-        }
+        self.front.job_is_done();
         Ok(())
     }
 
@@ -78,7 +75,7 @@ impl Causes {
             self.settle_dead()?;
             return Ok(true);
         }
-        let is_stuck = |after: &u64| *after > durable && can_be_settled && !mutant!("full-records-left");
+        let is_stuck = |after: &u64| *after > durable && can_be_settled;
         let Some(after) = of_full.filter(is_stuck) else { return Ok(false) };
         self.settle(after)?;
         self.front.job_is_done();

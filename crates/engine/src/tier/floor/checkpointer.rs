@@ -6,7 +6,7 @@ use super::staged::StagedPages;
 use crate::disk::DiskPages;
 use crate::front::Front;
 use crate::{TierError, points};
-use entresol_core::{Position, mutant};
+use entresol_core::Position;
 use entresol_runtime::now;
 use entresol_shm::Gone;
 use std::sync::Arc;
@@ -61,11 +61,8 @@ impl Checkpointer {
     /// that cannot be copied stays where it is.
     fn make_checkpoint(&self) -> Result<(), TierError> {
         if self.front.check_running()? {
-            let rear = match mutant!("checkpoint-leaves-staging") {
-                true => Position(0),
-                // It may have met a disk that cannot be synced.
-                false => self.staged.drain().inspect_err(|error| self.failures.fail(error.clone()))?,
-            };
+            // It may have met a disk that cannot be synced.
+            let rear = self.staged.drain().inspect_err(|error| self.failures.fail(error.clone()))?;
             // The flash may have failed meanwhile.
             if !self.front.check_running()? {
                 return self.disk.sync();

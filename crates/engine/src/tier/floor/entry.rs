@@ -10,7 +10,6 @@ use crate::api::{Evicted, Victim};
 use crate::disk::{DiskPages, DurableNotes};
 use crate::front::{Front, Offered};
 use crate::{TierError, points};
-use entresol_core::mutant;
 use std::sync::Arc;
 
 /// See the module's header.
@@ -71,7 +70,7 @@ impl Entry {
 
     /// The page does not enter the flash, and is written to disk if `write` says so.
     pub(crate) fn bypass(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
-        if write && !mutant!("bypassed-page-not-written") {
+        if write {
             self.front.tallies().bypassed.add(1);
             self.disk_writes.write(victim.page, data)?;
             let written = std::iter::once((victim.page, victim.lsn));

@@ -11,7 +11,7 @@ use crate::disk::binding::begin_epoch;
 use crate::front::{Front, Served};
 use crate::signal::Signal;
 use crate::{TierError, events, points};
-use entresol_core::{Lsn, Unsaved, mutant};
+use entresol_core::{Lsn, Unsaved};
 use entresol_format::Uuid;
 use entresol_runtime::is_simulated;
 use entresol_runtime::sync::{Rank, TinyMutex};
@@ -147,8 +147,7 @@ impl Failures {
             let is_dead = dying.is_none_or(is_settled);
             // The record of lost pages is still kept.
             let is_kept = self.disk.has_lost() && self.degrading.is_some();
-            let nothing_lost =
-                unsaved.pages == 0 && is_dead && !is_kept || mutant!("switched-off-while-dirty");
+            let nothing_lost = unsaved.pages == 0 && is_dead && !is_kept;
             match () {
                 () if flash_failed && nothing_lost => self.switch_off(&error, unsaved),
                 () if is_dead && self.can_degrade(&error) => self.begin_to_degrade(&error),
@@ -162,7 +161,7 @@ impl Failures {
     pub(crate) fn can_degrade(&self, error: &TierError) -> bool {
         let is_of_flash =
             matches!(error, TierError::Device { role: "flash", .. } | TierError::Damaged { .. });
-        self.degrading.is_some() && is_of_flash && !mutant!("failed-flash-stops-all")
+        self.degrading.is_some() && is_of_flash
     }
 
     /// Leaves the rest to the task that waits for it. The tier runs no more, and requests wait.
@@ -227,9 +226,6 @@ impl Failures {
     /// Makes the disk independent of the flash: from now on its pages are out of date. The label still names
     /// the cache `remembered`: if that flash returns, an open knows that no page on it is needed.
     pub(crate) fn unbind(&self, remembered: Uuid) -> Result<(), TierError> {
-        if mutant!("switched-off-without-unbinding") {
-            return Ok(());
-        }
         self.disk.change_label(|label| {
             begin_epoch(label);
             label.cache = remembered;
@@ -241,9 +237,6 @@ impl Failures {
     /// Gives up the latches of the shared memory, if there are any.
     pub(crate) fn give_up_memory(&self) {
         let Some(served) = &self.served else { return };
-        if self.front.state.is_gone() && mutant!("waiters-not-told") {
-            return;
-        }
         served.poison();
         if let Some(frames) = self.front.staging.shared() {
             frames.poison();

@@ -20,7 +20,6 @@ use crate::front::Front;
 use crate::recover::{log_offset, snapshot_offset};
 use crate::region::objects_config;
 use arrayvec::ArrayVec;
-use entresol_core::mutant;
 use entresol_device::Io;
 use entresol_format::{BLOCK_BYTES, Uuid};
 use entresol_objects::{
@@ -63,7 +62,7 @@ enum Next {
 
 /// The copies that everything is written to.
 fn copies_written() -> std::ops::Range<usize> {
-    0..if mutant!("objects-in-one-copy") { 1 } else { COPIES }
+    0..COPIES
 }
 
 fn next(objects: &mut Objects<'_>, wanted: Sequence, scratch: &mut [u8]) -> Next {
@@ -115,7 +114,7 @@ impl ObjectLog {
                 Next::Log(writes) => self.write_log_blocks(log, &writes, blocks),
                 Next::Snapshot(length) => self.write_snapshot(log, length),
             };
-            if written.is_err() && !mutant!("object-log-goes-on-after-a-failure") {
+            if written.is_err() {
                 *failed = written.as_ref().err().cloned();
             }
             written?;
@@ -132,9 +131,7 @@ impl ObjectLog {
         }
         self.renewals.record_log_position()?;
         self.flash.run(&mut batch).map_err(flash_error)?;
-        if !mutant!("object-log-not-synced") {
-            self.flash.sync_writes()?;
-        }
+        self.flash.sync_writes()?;
         if let Some(last) = writes.last() {
             self.with_table(|objects| objects.log_written(last.token))?;
         }

@@ -13,7 +13,6 @@
 use super::superblocks::Superblocks;
 use crate::TierError;
 use crate::disk::DiskPages;
-use entresol_core::mutant;
 use entresol_runtime::sync::{Mutex, Rank};
 use entresol_runtime::{Time, now, sleep};
 use std::sync::Arc;
@@ -59,7 +58,7 @@ impl Renewals {
     /// present one. Costs nothing if the owner has no log. `patient`: the caller may wait a little, so that
     /// others share the renewal.
     pub(crate) fn renew(&self, patient: bool) -> Result<(), TierError> {
-        if self.disk.log().is_none() || mutant!("label-not-renewed") {
+        if self.disk.log().is_none() {
             return Ok(());
         }
         let number = self.asked.fetch_add(1, SeqCst) + 1;
@@ -90,7 +89,7 @@ impl Renewals {
     /// What is on flash may depend on all of the owner's log that is durable now: says so durably.
     pub(crate) fn record_log_position(&self) -> Result<(), TierError> {
         let Some(log) = self.disk.log() else { return Ok(()) };
-        if log.position().lsn <= self.superblocks.log_recorded() || mutant!("removal-without-log-position") {
+        if log.position().lsn <= self.superblocks.log_recorded() {
             return Ok(());
         }
         self.superblocks.write(|_| ())

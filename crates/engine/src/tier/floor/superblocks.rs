@@ -17,7 +17,7 @@ use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::error::flash_error;
 use crate::front::Front;
-use entresol_core::{Position, mutant};
+use entresol_core::Position;
 use entresol_format::BLOCK_BYTES;
 use entresol_format::superblock::{COPIES, Superblock};
 use entresol_runtime::sync::{Mutex, Rank};
@@ -101,10 +101,6 @@ impl Superblocks {
             let ((front, rear), published) =
                 self.front.with(|partition| (partition.window(), partition.published()))?;
             (next.front, next.rear, next.durable) = (front, rear, published);
-            if mutant!("durable-position-runs-ahead") {
-                let group = u64::from(self.front.config.group_pages);
-                next.durable = Position(rear.0 / group * group);
-            }
         }
         if let Some(marks) = self.front.board.marks() {
             next.marks = marks;
@@ -117,9 +113,7 @@ impl Superblocks {
         next.sequence += 1;
         next.encode(block);
         self.flash.write(next.offset(), block).map_err(flash_error)?;
-        if !mutant!("superblock-not-synced") {
-            self.flash.sync_writes()?;
-        }
+        self.flash.sync_writes()?;
         copies[(next.sequence % COPIES) as usize] = next;
         let oldest =
             |field: fn(&Superblock) -> Position| copies.iter().map(field).min().expect("there are copies");
@@ -143,7 +137,7 @@ impl Superblocks {
         let oldest_needed = end.0.saturating_sub(slots * 7 / 8);
         let newest_needed = end.0.saturating_sub(slots * 7 / (8 * COPIES));
         let allowed = || {
-            (self.recorded_front().0 >= front_needed || mutant!("front-not-recorded-before-reuse"))
+            self.recorded_front().0 >= front_needed
                 && self.oldest_durable.load(SeqCst) >= oldest_needed
                 && self.newest_durable.load(SeqCst) >= newest_needed
         };

@@ -4,7 +4,7 @@ use super::disk_writes::RUN_PAGES_MAX;
 use crate::front::Front;
 use crate::signal::Signal;
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, Partition, Position, mutant};
+use entresol_core::{PageId, Partition, Position};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_shm::Gone;
 use std::collections::HashMap;
@@ -45,18 +45,11 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// What a turn is of: a page, and with the mutant others, too.
-fn turn_of(page: PageId) -> PageId {
-    if mutant!("turns-shared-by-pages") { PageId(page.0 % 1024) } else { page }
-}
-
 impl Turns {
     /// The turn to write these pages, all at once: nobody who waits for one has another one. `shows`: the new
     /// versions can be read from flash before the disk has them.
     pub(crate) fn turn(&self, pages: &[(PageId, &[u8])], shows: bool) -> Turn<'_> {
-        let mut wanted: ArrayVec<PageId, RUN_PAGES_MAX> =
-            pages.iter().map(|(page, _)| turn_of(*page)).collect();
-        wanted.truncate(if mutant!("turn-of-first-page-only") { 1 } else { RUN_PAGES_MAX });
+        let mut wanted: ArrayVec<PageId, RUN_PAGES_MAX> = pages.iter().map(|(page, _)| *page).collect();
         wanted.sort_unstable();
         let mut last = None;
         wanted.retain(|page| last.replace(*page) != Some(*page));
@@ -75,8 +68,7 @@ impl Turns {
 
     /// Whether a version of `page` may have been read that the disk does not have yet.
     pub(crate) fn shows(&self, page: PageId) -> bool {
-        let is_shown = self.turns.lock().get(&turn_of(page)).copied().unwrap_or(false);
-        is_shown && !mutant!("absent-page-read-beside-its-write")
+        self.turns.lock().get(&page).copied().unwrap_or(false)
     }
 
     /// Waits until no such write of `page` is under way. False: none was.
@@ -138,12 +130,11 @@ impl<'a> Writing<'a> {
         pages: Pages<'a>,
         hold: impl FnOnce(&mut Partition<'_>) -> Pages<'a>,
     ) -> Result<Self, Gone> {
-        let announced = if mutant!("write-through-not-announced") { &[] } else { pages };
         let held = front.with(|partition| {
-            announced.iter().for_each(|(page, _)| front.order.write_begins(*page));
+            pages.iter().for_each(|(page, _)| front.order.write_begins(*page));
             hold(partition)
         })?;
-        Ok(Self { front, announced, held })
+        Ok(Self { front, announced: pages, held })
     }
 
     /// No page is held.

@@ -19,7 +19,7 @@ use crate::names::Names;
 use crate::to_disk::{READS_MAX, named, read_what_is_there};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
-use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId, mutant};
+use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId};
 use entresol_objects::{ObjectId, Objects};
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ impl WantedPages {
             }
         }
         // Pages that went to disk past the flash are durable there, too.
-        self.sync_wanted().inspect_err(|error| self.failures.fail(error.clone()))?;
+        self.disk.sync().inspect_err(|error| self.failures.fail(error.clone()))?;
         Ok(copied)
     }
 
@@ -230,15 +230,11 @@ impl WantedPages {
         self.front.tallies().dequeue_reads.add(copies.len());
         points::WANTED_COPIED.reach();
         self.destager.destage(&mut pages)?;
-        self.sync_wanted()?;
+        self.disk.sync()?;
         // Before they count as clean.
         self.renewals.renew(false)?;
         self.destager.tell(&pages);
         Ok(())
-    }
-
-    fn sync_wanted(&self) -> Result<(), TierError> {
-        if mutant!("wanted-page-not-synced") { Ok(()) } else { self.disk.sync() }
     }
 
     /// Waits for a dequeue that is due: while pages were copied, none could begin.

@@ -9,7 +9,6 @@ use crate::tier::floor::wanted::WantedPages;
 use crate::tier::placed::Placed;
 use crate::to_disk::named;
 use crate::{TierError, events};
-use entresol_core::mutant;
 use entresol_format::missing::PageRange;
 use std::sync::Arc;
 
@@ -60,7 +59,7 @@ impl Losses {
         if lost.is_empty() {
             return Ok(());
         }
-        if !accepts && !mutant!("loss-accepted-unasked") {
+        if !accepts {
             return Err(TierError::Losing(lost));
         }
         events::given_up(&TierError::Losing(lost));

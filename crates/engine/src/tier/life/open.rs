@@ -16,7 +16,7 @@ use crate::tier::ring::FoundRing;
 use crate::tier::slots::FoundSlots;
 use crate::tier::slots::directory::SlotDirectory;
 use crate::{OpenReport, TierError, TierOptions, claim, points};
-use entresol_core::{Costs, Mode, Position, mutant};
+use entresol_core::{Costs, Mode, Position};
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
@@ -104,13 +104,8 @@ fn begin_to_serve(parts: Parts, label: &Label) -> Result<Parts, TierError> {
 /// superblock will call them durable. Returns whether the flash was synced, and whether its reads come from
 /// the medium from now on; for the disk both are required.
 fn settle(flash: &dyn Device, home: &dyn Home) -> Result<[Result<(), TierError>; 2], TierError> {
-    if !mutant!("disk-not-synced-by-open") {
-        home.sync().map_err(disk_error)?;
-    }
-    let is_synced = match mutant!("flash-not-synced-by-open") {
-        true => Ok(()),
-        false => flash.sync().map_err(flash_error),
-    };
+    home.sync().map_err(disk_error)?;
+    let is_synced = flash.sync().map_err(flash_error);
     // What a sync that failed in an earlier life has lost may still be in memory.
     home.drop_cached().map_err(disk_error)?;
     Ok([is_synced, flash.drop_cached().map_err(flash_error)])
@@ -276,9 +271,6 @@ fn resume(
             if let Some(log) = log {
                 next.log = log.position();
             }
-            if mutant!("session-rear-not-recorded") {
-                next.session_rear = superblock.session_rear;
-            }
             (next.unsure_from, next.unsure_to) = unsure(superblock, restored.rear, options);
             let ring = FoundRing { survivors, records: restored.records };
             Ok((next, FoundPages::Ring(ring), restored.region))
@@ -335,14 +327,10 @@ fn begin(
         label.sequence = doubled.sequence;
     }
     let previous = label.epoch_nonce;
-    if !mutant!("epoch-not-bumped") {
-        begin_epoch(&mut label);
-    }
+    begin_epoch(&mut label);
     record_epoch(flash, disk, next, &mut label, previous)?;
-    if !mutant!("epoch-not-begun") {
-        next.begun = true;
-        write_all_copies(flash, next)?;
-    }
+    next.begun = true;
+    write_all_copies(flash, next)?;
     Ok(())
 }
 

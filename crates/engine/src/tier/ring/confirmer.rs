@@ -7,7 +7,7 @@ use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::superblocks::Superblocks;
-use entresol_core::{Position, mutant};
+use entresol_core::Position;
 use entresol_runtime::sleep;
 use entresol_shm::Gone;
 use std::sync::Arc;
@@ -72,8 +72,7 @@ impl Confirmer {
             .front
             .with(|partition| (partition.log().and_then(|log| log.unconfirmed()), partition.published()))?;
 
-        let groups = (published > self.superblocks.told_durable() && !mutant!("full-group-not-confirmed"))
-            .then_some(Unconfirmed::Groups(published));
+        let groups = (published > self.superblocks.told_durable()).then_some(Unconfirmed::Groups(published));
         Ok(parts.map(Unconfirmed::Parts).or(groups))
     }
 

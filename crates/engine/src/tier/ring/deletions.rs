@@ -7,7 +7,7 @@ use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::failures::Failures;
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use std::sync::Arc;
 
 /// See the module's header.
@@ -59,10 +59,7 @@ impl Deletions {
         write: bool,
         data: &[u8],
     ) -> Result<Evicted, TierError> {
-        if write && mutant!("destage-after-write-around") {
-            self.disk_writes.write(victim.page, data)?;
-        }
-        let make_dead = || match write && !mutant!("destage-after-write-around") {
+        let make_dead = || match write {
             true => self.disk_writes.write(victim.page, data),
             false => Ok(()),
         };

@@ -23,7 +23,6 @@ use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{
     Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, GROUP_PAGES_MAX, Generation, Load, Ticket,
-    mutant,
 };
 use entresol_device::{BusyClock, Io};
 use entresol_runtime::{Time, now};
@@ -92,9 +91,7 @@ impl Dequeuer {
             points::DEQUEUE_LEFT_FIRST.reach();
             self.leave(&whole, scratch)?;
             self.front.in_log(|log| log.left(ticket))?;
-            if !mutant!("left-is-not-told") {
-                self.front.progress.notify_all();
-            }
+            self.front.progress.notify_all();
         }
         let bytes = |at: usize| &scratch[at * self.front.page_bytes()..(at + 1) * self.front.page_bytes()];
         for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::SecondChance) {
@@ -106,19 +103,13 @@ impl Dequeuer {
         if pages.iter().any(|page| page.fate == Fate::SecondChance) {
             self.front.in_log(|log| log.restaged(ticket))?;
         }
-        if mutant!("reuse-before-destage") {
-            self.front.with(|partition| partition.dequeued(ticket))?;
-            self.front.progress.notify_all();
-        }
         if !leaves_first {
             self.leave(&whole, scratch)?;
         }
         self.make_sure(pages)?;
         // Pages of it may be dead: after a crash they still are.
         self.objects.make_durable()?;
-        if !mutant!("reuse-before-destage") {
-            self.front.with(|partition| partition.dequeued(ticket))?;
-        }
+        self.front.with(|partition| partition.dequeued(ticket))?;
         // Before the next step, which may take a sync of the disk: slots may be free.
         self.front.job_is_done();
         self.causes.settle_dead()
@@ -131,9 +122,7 @@ impl Dequeuer {
         let mut destages: Destages<'_> = copies.collect();
         if !destages.is_empty() {
             self.destager.destage(&mut destages)?;
-            if !mutant!("destage-not-synced") {
-                self.notes.sync(&self.disk, self.upstream.get().as_deref())?;
-            }
+            self.notes.sync(&self.disk, self.upstream.get().as_deref())?;
             self.renewals.renew(false)?;
             self.destager.tell(&destages);
         }
@@ -146,8 +135,7 @@ impl Dequeuer {
         let last = pages.last().map(|page| page.generation);
         let Some(Generation::Exact(last)) = last else { return Ok(()) };
         let is_unsure = self.has_no_log_above && self.front.options.disk_may_lack();
-        let must_sync =
-            is_unsure && last >= self.superblocks.sure() && !mutant!("clean-page-leaves-unsynced");
+        let must_sync = is_unsure && last >= self.superblocks.sure();
         if must_sync { self.disk.sync() } else { Ok(()) }
     }
 
@@ -178,11 +166,7 @@ impl Dequeuer {
 
     /// Reads from flash; what cannot be read is a damaged page.
     fn read_tolerantly(&self, batch: &mut [Io<'_>]) -> Result<(), TierError> {
-        let read = match mutant!("unreadable-clean-page-stops") {
-            true => self.flash.run(batch),
-            false => unreadable::read_batch(&**self.flash, batch),
-        };
-        read.map_err(flash_error)
+        unreadable::read_batch(&**self.flash, batch).map_err(flash_error)
     }
 
     /// Takes out pages that are damaged. Dirty ones are lost, durably.
@@ -199,10 +183,9 @@ impl Dequeuer {
             let proof = proofs.next().expect("one for each page");
             let bytes = &mut scratch[*at * self.front.page_bytes()..(*at + 1) * self.front.page_bytes()];
             let id = page.page.expect("only pages were read");
-            let is_dirty = page.dirty && !mutant!("damaged-dirty-page-dropped");
             let prove = |bytes: &[u8]| self.front.prove(bytes, id, page.slot, page.generation, proof);
             let mut proved = prove(bytes);
-            if proved.is_err() && is_dirty && failed.is_ok() {
+            if proved.is_err() && page.dirty && failed.is_ok() {
                 // Before it is called lost.
                 let offset = self.flash.layout.slot_offset(page.slot);
                 failed = self.read_tolerantly(&mut [Io::Read { offset, buffer: bytes }]);
@@ -210,7 +193,7 @@ impl Dequeuer {
             }
             match proved {
                 Ok(()) => {}
-                Err(fault) if is_dirty => {
+                Err(fault) if page.dirty => {
                     points::DEQUEUE_DAMAGED_DIRTY.reach();
                     lost.push(damaged(id, page.slot, bytes, fault));
                 }
@@ -258,11 +241,8 @@ impl Dequeuer {
                 Admission::Stage { frame, position } => {
                     let id = page.page.expect("only pages get second chances");
                     let stamp = self.front.stamp(position);
-                    let dirty = page.dirty && !mutant!("second-chance-recorded-clean");
-                    let proof = self
-                        .front
-                        .staging
-                        .copy_in(frame, &Incoming { page: id, dirty, data, position, stamp })?;
+                    let incoming = Incoming { page: id, dirty: page.dirty, data, position, stamp };
+                    let proof = self.front.staging.copy_in(frame, &incoming)?;
                     let due = self.front.with(|partition| {
                         partition.staged_with(frame, proof);
                         partition.write_due(frame)

@@ -16,7 +16,7 @@ use crate::tier::floor::failures::Failures;
 use crate::tier::floor::flash::Flash;
 use crate::tier::floor::object_log::ObjectLog;
 use crate::tier::floor::staged::{StagedPages, records_due};
-use entresol_core::{Partition, mutant};
+use entresol_core::Partition;
 use std::sync::Arc;
 
 /// See the module's header.
@@ -68,9 +68,6 @@ impl Flusher {
 
     /// All that was defined, retired and cut is durable.
     fn flush_objects(&self) -> Result<(), TierError> {
-        if mutant!("flush-leaves-objects") {
-            return Ok(());
-        }
         match self.objects.make_durable() {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -99,7 +96,7 @@ impl Flusher {
             // The background tasks, which do this otherwise, may be waiting for room themselves.
             self.causes.settle_dead_if_possible()?;
             let over = self.front.with(|partition| {
-                let is_durable = partition.flushed() >= rear || mutant!("flush-returns-at-once");
+                let is_durable = partition.flushed() >= rear;
                 if is_durable {
                     let due = *records.get_or_insert_with(|| records_due(partition, made_before));
                     if partition.log().is_none_or(|log| log.records_durable() >= due) {

@@ -85,7 +85,7 @@ impl Ring {
             writer: Writer::new(floor, &segments, &unsure, &records, &work),
             background: BackgroundQueue::new(floor, Arc::new(dequeuer)),
             confirmer: (floor.flash.layout.summary_copies() > 1).then(|| Confirmer::new(floor)),
-            write_through: WriteThrough::new(floor, &flusher, &deletions),
+            write_through: WriteThrough::new(floor, &flusher),
             degrader: Degrader::new(floor),
             flusher,
             segments,

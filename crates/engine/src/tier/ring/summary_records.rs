@@ -1,6 +1,6 @@
 //! Records of forgotten pages that summaries name, until a directory segment covers them.
 
-use entresol_core::{Forgotten, mutant};
+use entresol_core::Forgotten;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -28,7 +28,7 @@ impl SummaryRecords {
         let over = records.len().saturating_sub(left);
         records.truncate(left);
         kept.extend(records.iter().map(|record| (group, *record)));
-        let named = |(of, _): &&(u64, Forgotten)| *of == group && !mutant!("record-not-repeated");
+        let named = |(of, _): &&(u64, Forgotten)| *of == group;
         let all: Vec<Forgotten> = kept.iter().filter(named).map(|(_, record)| *record).collect();
         if !all.is_empty() {
             *records = all;

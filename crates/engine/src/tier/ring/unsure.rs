@@ -5,7 +5,7 @@ use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::superblocks::Superblocks;
 use crate::tier::floor::turns::Turns;
-use entresol_core::{Position, mutant};
+use entresol_core::Position;
 use entresol_shm::Gone;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Unsure {
     /// All that is below may be taken as being on disk, once the disk is synced: to be asked before.
     pub(crate) fn sure_below(&self, rear: Position) -> Position {
         let oldest = self.turns.as_ref().and_then(|turns| turns.oldest());
-        if mutant!("writes-under-way-taken-for-done") { rear } else { rear.min(oldest.unwrap_or(rear)) }
+        rear.min(oldest.unwrap_or(rear))
     }
 
     /// Whether so much is unsure that a checkpoint is due, and one would help: it cannot while the oldest

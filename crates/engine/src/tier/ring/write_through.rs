@@ -16,7 +16,6 @@
 //!   page neither staged nor on flash waits for its write (`Reads::look_up`). It may have been forgotten, or
 //!   damaged, since it was read.
 
-use super::deletions::Deletions;
 use super::flusher::Flusher;
 use crate::TierError;
 use crate::api::Victim;
@@ -25,7 +24,7 @@ use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::{DiskWrites, RUN_PAGES_MAX};
 use crate::tier::floor::turns::{Turns, Writing};
 use arrayvec::ArrayVec;
-use entresol_core::{Lsn, PageId, Partition, mutant};
+use entresol_core::{Lsn, PageId, Partition};
 use std::sync::Arc;
 
 /// See the module's header.
@@ -34,7 +33,6 @@ pub(crate) struct WriteThrough {
     disk_writes: Arc<DiskWrites>,
     turns: Arc<Turns>,
     flusher: Arc<Flusher>,
-    deletions: Arc<Deletions>,
 }
 
 /// Holds all of these pages. None: too many are held.
@@ -50,13 +48,12 @@ fn hold<'a>(partition: &mut Partition<'_>, pages: &'a [(PageId, &'a [u8])]) -> &
 
 impl WriteThrough {
     /// `None`: a log stands above.
-    pub(crate) fn new(floor: &Floor, flusher: &Arc<Flusher>, deletions: &Arc<Deletions>) -> Option<Self> {
+    pub(crate) fn new(floor: &Floor, flusher: &Arc<Flusher>) -> Option<Self> {
         Some(Self {
             front: floor.front.clone(),
             disk_writes: floor.disk_writes.clone(),
             turns: floor.turns.clone()?,
             flusher: flusher.clone(),
-            deletions: deletions.clone(),
         })
     }
 
@@ -64,7 +61,7 @@ impl WriteThrough {
     /// flash, and a request to the disk.
     pub(crate) fn write(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
         let shows = !around;
-        let _turn = (!mutant!("two-writers-of-a-page")).then(|| self.turns.turn(pages, shows));
+        let _turn = self.turns.turn(pages, shows);
         let from = self.front.with(|partition| partition.window().1)?;
         let _under_way = self.turns.write_begins(from);
         let writing =
@@ -74,9 +71,6 @@ impl WriteThrough {
                 |partition| if around { &[] } else { hold(partition, pages) },
             )?;
         let around = writing.holds_none();
-        if mutant!("disk-before-flash") {
-            pages.iter().try_for_each(|(page, data)| self.disk_writes.write(*page, data))?;
-        }
         let mut taken = ArrayVec::new();
         self.write_through_log(pages, around, &mut taken).or_else(|error| {
             // Nobody knows what the disk has: what it gives is what counts. That holds for pages, too, that
@@ -127,10 +121,7 @@ impl WriteThrough {
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<(), TierError> {
         let records = || self.front.in_log(|log| (log.records_made(), log.records_durable()));
         // Pages that are lost stay so until the disk has the new versions.
-        match mutant!("lost-page-found-too-early") {
-            true => self.deletions.forget_range(first, last)?,
-            false => self.front.forget_range((first, last))?,
-        };
+        self.front.forget_range((first, last))?;
         let (made, durable) = records()?;
         if made > durable {
             self.flusher.flush_flash()?;

@@ -19,7 +19,7 @@ use crate::{DurableGroup, TierError};
 use arrayvec::ArrayVec;
 use entresol_core::{
     Forgotten, FrameId, GROUP_PAGES_MAX, Lsn, PageId, Partition, Position, Ticket, WriteJob, WritePage,
-    WritePages, mutant,
+    WritePages,
 };
 use entresol_device::{BusyClock, Io};
 use entresol_format::{BLOCK_BYTES, summary};
@@ -180,9 +180,7 @@ impl Writer {
             }
             !is_of_group
         });
-        let is_named = |position: Position| {
-            named >> (position.0 - part.first.0) & 1 != 0 || mutant!("durable-told-though-forgotten")
-        };
+        let is_named = |position: Position| named >> (position.0 - part.first.0) & 1 != 0;
         let durable = of_group.into_iter().filter(|(position, ..)| is_named(*position));
         let durable: ArrayVec<_, GROUP_PAGES_MAX> = durable.map(|(_, page, lsn)| (page, lsn)).collect();
         let told = DurableGroup { epoch: self.superblocks.epoch, number: group };
@@ -196,9 +194,7 @@ impl Writer {
     /// A whole group with its summaries: one sequential write.
     fn write_group(&self, part: &Part, pages: &[WritePage]) -> Result<u128, TierError> {
         self.superblocks.allow_writes_to(Position(part.first.0 + pages.len() as u64))?;
-        if !mutant!("definition-after-its-pages") {
-            self.objects.make_durable()?;
-        }
+        self.objects.make_durable()?;
         self.make_clean_pages_durable(pages)?;
         let composed = self.compose_summary(part)?;
         let _work = self.work.start();
@@ -225,7 +221,7 @@ impl Writer {
         let options = &self.front.options;
         let go_around = options.keeps_changes_out() || self.has_no_log_above;
         let is_possible = go_around && !options.disk_may_lack();
-        if !is_possible || mutant!("clean-page-before-its-disk-write") {
+        if !is_possible {
             return Ok(());
         }
         self.disk.make_durable(pages.iter().filter(|page| !page.dirty).filter_map(|page| page.page))
@@ -233,9 +229,7 @@ impl Writer {
 
     /// Makes what was written with this summary durable.
     fn sync_part(&self, composed: &Composed) -> Result<(), TierError> {
-        if !mutant!("group-not-synced") {
-            self.flash.sync_writes()?;
-        }
+        self.flash.sync_writes()?;
         self.superblocks.front_is_recorded(composed.front);
         self.superblocks.summary_says(composed.durable);
         let front = self.superblocks.recorded_front();
@@ -250,9 +244,7 @@ impl Writer {
         // then: until the group is complete, no record in it counts.
         let names_records = part.completes || self.flash.layout.summary_copies() > 1;
         let ((front, _), durable, present, (waiting, mut records)) = self.front.with(|partition| {
-            let all = mutant!("forgotten-page-in-summary");
             let present = partition.log().map_or(0, |log| log.staged_pages(part.first));
-            let present = if all { u128::MAX } else { present };
             (
                 partition.window(),
                 partition.published(),
@@ -307,9 +299,7 @@ impl Writer {
         let number = self.front.group_number(part.first);
         self.superblocks
             .allow_writes_to(Position(part.first.0 + u64::from(part.upto.max(part.end(pages)))))?;
-        if !mutant!("definition-after-its-pages") {
-            self.objects.make_durable()?;
-        }
+        self.objects.make_durable()?;
         self.make_clean_pages_durable(pages)?;
         let composed = part.needs_summary.then(|| self.compose_summary(part)).transpose()?;
         let _work = self.work.start();
@@ -335,7 +325,7 @@ impl Writer {
         drop(group);
         let summary =
             |copy: u64| Io::Write { offset: self.flash.layout.summary_offset(number, copy), data: block };
-        let is_first = part.completes && (part.flushed == 0 || mutant!("both-summaries-overwritten"));
+        let is_first = part.completes && part.flushed == 0;
         match &composed {
             Some(_) if is_first => batch.extend((0..self.flash.layout.summary_copies()).map(summary)),
             Some(composed) => batch.push(summary(composed.copy)),
@@ -352,9 +342,7 @@ impl Writer {
             let other = self.flash.layout.summary_offset(number, (composed.copy + 1) % summary::COPIES);
             self.flash.write(other, block).map_err(flash_error)?;
             // Once a later summary says that this group is durable, either of its two must be enough.
-            if !mutant!("second-summary-not-synced") {
-                self.flash.sync_writes()?;
-            }
+            self.flash.sync_writes()?;
         }
         Ok(composed.named)
     }
@@ -384,19 +372,11 @@ impl Writes for Writer {
         pages: &WritePages,
         scratch: &mut AlignedBuffer,
     ) -> Result<(), TierError> {
-        if mutant!("valid-before-written") {
-            let _ = self.front.with(|partition| partition.written(part.ticket, pages));
-        }
-        if mutant!("durable-told-before-written") {
-            self.tell_durable(&part, pages, u128::MAX);
-        }
         let named = self.write_part(&part, pages, scratch)?;
         let (published, named) = self.front.with(|partition| {
             // A page that was forgotten while its group was written will not be in the next segment.
             let named = partition.log().map_or(0, |log| named & log.staged_pages(part.first));
-            if !mutant!("valid-before-written") {
-                partition.written(part.ticket, pages);
-            }
+            partition.written(part.ticket, pages);
             (partition.published(), named)
         })?;
         if self.segments.is_complete(published) || self.unsure.is_long()? {

@@ -12,7 +12,6 @@ use super::placed::Placed;
 use crate::buffer::AlignedBuffer;
 use crate::front::{Answer, Bell, Front, Request, Seat, Served, State};
 use crate::{TierError, events};
-use entresol_core::mutant;
 use entresol_shm::Dead;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -66,17 +65,14 @@ impl Server {
         let frames = self.front.staging.shared();
         let forgetting = dead.holding.and_then(Seat::forgetting);
         let has_frame = dead.holding.is_some() && forgetting.is_none();
-        let has_frame = has_frame && !mutant!("unfilled-frame-not-found");
-        let has_latch = served.region_is_held_by(dead.holder) && !mutant!("dead-holder-not-found");
-        let has_group = frames.is_some_and(|frames| frames.is_held_by(dead.holder))
-            && !mutant!("dead-holder-of-a-group-not-found");
+        let has_latch = served.region_is_held_by(dead.holder);
+        let has_group = frames.is_some_and(|frames| frames.is_held_by(dead.holder));
         let is_in_a_change = has_frame || has_latch || has_group;
         events::front_died(dead.pid, is_in_a_change);
         if is_in_a_change {
             return false;
         }
-        let is_left = forgetting.is_some() && !mutant!("forgetting-not-gone-on-with");
-        let has_ended = !is_left || forgetting.is_none_or(|number| self.front.forget_on(number).is_ok());
+        let has_ended = forgetting.is_none_or(|number| self.front.forget_on(number).is_ok());
         self.front.board.orders.front_died(dead.holder);
         has_ended
     }
@@ -96,9 +92,7 @@ impl Server {
                     if !self.survives(served, &dead) {
                         return self.failures.give_up();
                     }
-                    if !mutant!("seat-of-a-dead-front-kept") {
-                        watch.vacate(&dead);
-                    }
+                    watch.vacate(&dead);
                 }
                 looked = Some(Instant::now());
             }

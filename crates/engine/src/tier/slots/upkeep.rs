@@ -22,7 +22,7 @@ use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::flash::Flash;
-use entresol_core::{Admission, Lookup, PageId, SlotId, WritePage, mutant};
+use entresol_core::{Admission, Lookup, PageId, SlotId, WritePage};
 use entresol_format::slots::SlotEntry;
 use std::sync::Arc;
 
@@ -104,9 +104,8 @@ impl Upkeep {
                 false => Ok(()),
             }
         });
-        let is_final = invalidated.is_err() && !mutant!("failed-invalidation-tried-again");
         match invalidated {
-            Err(error) if is_final => {
+            Err(error) => {
                 // Memory says something else than flash: were it asked again, it would be believed. The disk
                 // alone serves now.
                 self.failures.fail(error);

@@ -9,7 +9,7 @@ use crate::tier::floor::Floor;
 use crate::tier::floor::flash::Flash;
 use crate::tier::floor::writers::Writes;
 use arrayvec::ArrayVec;
-use entresol_core::{GROUP_PAGES_MAX, WriteJob, WritePage, WritePages, mutant};
+use entresol_core::{GROUP_PAGES_MAX, WriteJob, WritePage, WritePages};
 use entresol_device::Io;
 use entresol_format::{PageFormat, page};
 use entresol_runtime::may_preempt;
@@ -95,14 +95,9 @@ impl Writes for Writer {
         if scratch.is_empty() {
             *scratch = AlignedBuffer::new(self.front.config.group_pages as usize * self.front.page_bytes());
         }
-        if mutant!("valid-before-written") {
-            let _ = self.front.with(|partition| partition.written(job.ticket, pages));
-        }
         self.front.staging.collect(pages, |position| self.front.stamp(position))?;
         self.write(pages, scratch)?;
-        if !mutant!("valid-before-written") {
-            self.front.with(|partition| partition.written(job.ticket, pages))?;
-        }
+        self.front.with(|partition| partition.written(job.ticket, pages))?;
         if let Some(upkeep) = &self.upkeep {
             upkeep.writes_end(pages);
         }
