@@ -115,6 +115,18 @@ fn no_file_names_a_place_on_one_machine() {
 }
 
 #[test]
+fn no_file_has_the_marks_of_a_merge() {
+    // In pieces, so that this file has none.
+    let marks = [concat!("<<<<", "<<< "), concat!(">>>>", ">>> ")];
+    let mut found = Vec::new();
+    for (name, text) in texts() {
+        let marked = text.lines().enumerate().filter(|(_, line)| marks.iter().any(|m| line.starts_with(m)));
+        found.extend(marked.map(|(at, line)| format!("{name}:{}: {line}", at + 1)));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
 fn commit_subjects_fit() {
     let range = format!("{SUBJECTS_AFTER}..HEAD");
     let git = Command::new("git")

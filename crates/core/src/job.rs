@@ -229,8 +229,10 @@ impl Ticket {
 pub type WritePages = ArrayVec<WritePage, GROUP_PAGES_MAX>;
 /// Slots of a dequeue, never more than a group.
 pub type DequeuePages = ArrayVec<DequeuePage, GROUP_PAGES_MAX>;
+/// Records of forgotten pages that may wait.
+pub(crate) const DELETIONS_MAX: u32 = 64;
 /// Records of forgotten pages, as many as may wait.
-pub type ForgottenPages = ArrayVec<Forgotten, { crate::placement::FORGOTTEN_MAX as usize }>;
+pub type ForgottenPages = ArrayVec<Forgotten, { DELETIONS_MAX as usize }>;
 /// Most pages that are forgotten in one step.
 pub const FORGET_PAGES_MAX: u64 = 64;
 

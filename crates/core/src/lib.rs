@@ -9,6 +9,7 @@ mod check;
 mod config;
 mod contents;
 mod costs;
+mod deletion;
 mod directory;
 mod fragments;
 mod hash;
@@ -39,6 +40,7 @@ mod walk;
 pub use cache::{BlockKind, Cache};
 pub use config::{Config, ConfigError};
 pub use costs::{Costs, Load};
+pub use deletion::{Deletion, Extent, FlushGoal, Next, Settle, Touched};
 pub use fragments::{
     FRAGMENT_BYTES, FRAGMENT_PAGES_MAX, FlashCopy, FragmentConfig, FragmentConfigError, FragmentId,
     FragmentOccupancy, Fragments, Population, WritePath, fragment_region_bytes, fragment_sections,

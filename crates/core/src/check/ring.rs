@@ -3,7 +3,7 @@
 use crate::Position;
 use crate::directory::PageDirectory;
 use crate::placement::Ring;
-use crate::placement::ring::{CLEANINGS_MAX, DEQUEUES, DequeueState, FORGOTTEN_MAX, Group, HOLDS_MAX};
+use crate::placement::ring::{CLEANINGS_MAX, DEQUEUES, DequeueState, Group, HOLDS_MAX};
 use crate::slot::{HELD, VALID};
 use crate::staging::{Frame, FrameState, Staging};
 use crate::violation::{Violation, same};
@@ -27,17 +27,8 @@ pub(super) fn positions(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Vi
 /// The records of forgotten pages that wait, and the front that is durable.
 pub(super) fn records(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Violation> {
     let head = &*ring.head;
-    let (first, sealed, next) = (head.forgotten_first, head.forgotten_sealed, head.forgotten_next);
-    same(|| "records that wait", true, first <= next && next - first <= u64::from(FORGOTTEN_MAX))?;
-    same(|| "first record <= sealed ones <= next record", true, first <= sealed && sealed <= next)?;
-    let mut before = 0;
-    for number in first..next {
-        let record = &head.forgotten[(number % u64::from(FORGOTTEN_MAX)) as usize];
-        same(|| format!("record {number} is of a range"), true, record.first <= record.last)?;
-        let ordered = before <= record.below.0 && record.below.0 <= staging.window.rear;
-        same(|| format!("position of record {number}, between the one before and the rear"), true, ordered)?;
-        before = record.below.0;
-    }
+    let fault = head.deletions.fault(staging.window.rear);
+    same(|| "records that wait", None, fault)?;
     same(|| "the durable front is released", true, head.front_durable <= head.released)?;
     same(|| "positions to be flushed were given out", true, head.flush_to <= staging.window.rear)
 }

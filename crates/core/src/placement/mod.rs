@@ -8,6 +8,6 @@ pub(crate) mod ring;
 pub(crate) mod slots;
 
 pub use ring::Log;
-pub(crate) use ring::{FORGOTTEN_MAX, GROUPS_AHEAD_MIN, Ring, groups_ahead, spare_groups};
+pub(crate) use ring::{GROUPS_AHEAD_MIN, Ring, groups_ahead, spare_groups};
 pub(crate) use slots::SlotTable;
 pub use slots::Slots;

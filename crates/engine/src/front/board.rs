@@ -3,7 +3,7 @@
 
 use super::orders::Orders;
 use crate::metrics::Tallies;
-use entresol_core::{PageId, Position};
+use entresol_core::PageId;
 use entresol_shm::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use entresol_shm::{Shared, shared_struct};
 use std::ops::Deref;
@@ -11,8 +11,6 @@ use std::sync::Arc;
 
 /// Counters of the order of pages.
 pub(crate) const ORDER_PLACES: usize = 4096;
-/// Causes that may be under way at a time.
-const CAUSES: usize = 64;
 /// Damaged pages that the back can be told of at a time.
 const DAMAGES: usize = 16;
 
@@ -33,7 +31,6 @@ shared_struct! {
         /// See [`super::PageOrder`].
         pub(super) order: [AtomicU32; ORDER_PLACES],
         pub(super) writing: [AtomicU32; ORDER_PLACES],
-        pub causes: Causes,
         /// See [`Board::marks`].
         marks: [AtomicU64; 2],
         /// What fronts in other processes ask the back for.
@@ -42,19 +39,6 @@ shared_struct! {
         pub orders: Orders,
         /// Pages whose copies on flash fronts have found damaged, plus one; 0: a free place.
         damages: [AtomicU64; DAMAGES],
-    }
-
-    /// What makes forgotten pages dead, by number (`tier::floor::causes`).
-    pub(crate) struct Causes {
-        /// Numbers given out.
-        last: AtomicU64,
-        /// Those that have not ended, or lower ones; 0: a free place.
-        under_way: [AtomicU64; CAUSES],
-        /// By place, of a cause under which dead pages are forgotten: the first page, the last one, and the
-        /// position below which copies are dead.
-        forgetting: [[AtomicU64; 3]; CAUSES],
-        /// This one and all before it have ended, and the disk was synced since.
-        durable: AtomicU64,
     }
 
     /// Something that the back does for whoever asks. Requests have numbers.
@@ -66,77 +50,6 @@ shared_struct! {
         answered: AtomicU64,
         /// The last one that failed, with all that it answered.
         failed: AtomicU64,
-    }
-}
-
-/// A cause that is under way.
-pub(crate) struct Cause {
-    pub number: u64,
-    place: usize,
-}
-
-impl Causes {
-    /// A cause comes. `None`: too many are under way.
-    pub(crate) fn begins(&self) -> Option<Cause> {
-        let at_least = self.last.load(SeqCst) + 1;
-        let is_taken = |place: &AtomicU64| place.compare_exchange(0, at_least, SeqCst, SeqCst).is_ok();
-        let place = self.under_way.iter().position(is_taken)?;
-        let number = self.last.fetch_add(1, SeqCst) + 1;
-        self.under_way[place].store(number, SeqCst);
-        Some(Cause { number, place })
-    }
-
-    /// It is on disk, though it may not be durable.
-    pub(crate) fn ends(&self, cause: Cause) {
-        self.under_way[cause.place].store(0, SeqCst);
-    }
-
-    /// Pages that are dead are forgotten under this cause, so that others may go on with it.
-    pub(crate) fn forgets(&self, cause: &Cause, (first, last): (PageId, PageId), below: Position) {
-        let words = [first.0, last.0, below.0];
-        self.forgetting[cause.place].iter().zip(words).for_each(|(word, value)| word.store(value, SeqCst));
-    }
-
-    /// The cause of this number, under which dead pages are forgotten, if it has not ended.
-    pub(crate) fn forgetting(&self, number: u64) -> Option<(Cause, (PageId, PageId), Position)> {
-        let place = self.under_way.iter().position(|under_way| under_way.load(SeqCst) == number)?;
-        let [first, last, below] = [0, 1, 2].map(|at| self.forgetting[place][at].load(SeqCst));
-        Some((Cause { number, place }, (PageId(first), PageId(last)), Position(below)))
-    }
-
-    /// This one and all before it have ended. The last number is read first: whoever takes a place later gets
-    /// a later number.
-    pub(crate) fn ended(&self) -> u64 {
-        let last = self.last.load(SeqCst);
-        let numbers = self.under_way.iter().map(|place| place.load(SeqCst));
-        let first = numbers.filter(|number| *number != 0).min();
-        first.map_or(last, |first| last.min(first - 1))
-    }
-
-    /// This one and all before it are durable.
-    pub(crate) fn durable(&self) -> u64 {
-        self.durable.load(SeqCst)
-    }
-
-    /// The disk was synced since `ended` was read.
-    pub(crate) fn are_durable(&self, ended: u64) {
-        self.durable.fetch_max(ended, SeqCst);
-    }
-
-    /// Whether a sync of the disk would make more of them durable.
-    pub(crate) fn can_be_settled(&self) -> bool {
-        self.durable() < self.ended()
-    }
-}
-
-impl Default for Causes {
-    fn default() -> Self {
-        Self {
-            last: AtomicU64::new(0),
-            under_way: [const { AtomicU64::new(0) }; CAUSES],
-            forgetting: [const { [const { AtomicU64::new(0) }; 3] }; CAUSES],
-            durable: AtomicU64::new(0),
-        }
     }
 }
 
@@ -188,7 +101,6 @@ impl Default for Board {
             tallies: Tallies::default(),
             order: [const { AtomicU32::new(0) }; ORDER_PLACES],
             writing: [const { AtomicU32::new(0) }; ORDER_PLACES],
-            causes: Causes::default(),
             marks: [const { AtomicU64::new(0) }; 2],
             flushes: Request::default(),
             checkpoints_asked: Request::default(),

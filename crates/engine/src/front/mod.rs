@@ -44,6 +44,7 @@ mod run_state;
 mod seat;
 mod segment;
 mod staging;
+mod survey;
 
 pub(crate) use bell::{Bell, Seen};
 pub(crate) use board::{Answer, BoardRef, Request};

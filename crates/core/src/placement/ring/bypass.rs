@@ -47,7 +47,7 @@ impl Log<'_> {
         let lag = ring.head.released - ring.head.front_durable;
         let older_may_return = lag > LAG_GROUPS_MAX * ring.group()
             || ring.may_return(contents, page, page)
-            || ring.is_being_forgotten(page);
+            || ring.head.deletions.name(page);
         !older_may_return
     }
 }

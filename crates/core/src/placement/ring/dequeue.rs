@@ -310,8 +310,8 @@ impl Ring<'_> {
     }
 
     /// Frees the slots of finished dequeues, in order.
-    pub(super) fn release(&mut self, contents: &mut Contents<'_>) {
-        let dead = self.awaits_dead();
+    pub(crate) fn release(&mut self, contents: &mut Contents<'_>) {
+        let dead = self.head.deletions.keep_slots().is_some();
         while !dead && self.may_release() {
             let at = (self.head.first_dequeue % DEQUEUES as u64) as usize;
             let dequeue = self.head.dequeues[at];

@@ -17,7 +17,6 @@
 //! - No slot is released while a dirty page was forgotten whose `after` is not durable. Otherwise a crash
 //!   could show neither the page nor what made it dead.
 
-use super::records::FORGOTTEN_MAX;
 use super::{Log, Ring};
 use crate::contents::Contents;
 use crate::job::{FORGET_PAGES_MAX, Forget};
@@ -35,7 +34,8 @@ impl Log<'_> {
     pub fn forget_begin(&mut self, first: PageId, last: PageId, after: u64) -> Option<Position> {
         self.contents.decisions.note(!(first.0 << 2 | 2));
         self.contents.decisions.note(last.0);
-        self.ring.record(&self.contents, (first, last), after)
+        let below = Position(self.contents.staging.window.rear);
+        self.ring.head.deletions.make((first, last), below, after)
     }
 
     /// Forgets the copies below `below` of the pages from `first` to `last`, looking for each page of a part
@@ -84,7 +84,7 @@ impl Log<'_> {
             }
         }
         if dirty > 0 {
-            ring.head.dead_after = ring.head.dead_after.max(after);
+            ring.head.deletions.dirty_page(after);
         }
         let in_dequeue = ring.is_on_its_way(contents, (first, last), ring.dequeues_begun());
         Forget::Done { found, dirty, in_dequeue }
@@ -147,14 +147,15 @@ impl Ring<'_> {
         (first, last): (PageId, PageId),
         after: u64,
     ) -> Forget {
-        if self.records_are_full() {
+        if self.head.deletions.are_full() {
             return Forget::Full;
         }
         let (found, dirty) = self.forget_each(contents, (first, last), contents.staging.window.rear, after);
         if found > 0 || self.may_return(contents, first, last) {
             contents.decisions.note(!(first.0 << 2 | 3));
             contents.decisions.note(last.0);
-            self.record(contents, (first, last), after).expect("there is room for a record");
+            let below = Position(contents.staging.window.rear);
+            self.head.deletions.make((first, last), below, after).expect("there is room for a record");
         }
         let in_dequeue = self.is_on_its_way(contents, (first, last), self.dequeues_begun());
         Forget::Done { found, dirty, in_dequeue }
@@ -175,9 +176,20 @@ impl Ring<'_> {
             dirty += u32::from(is_dirty);
         }
         if dirty > 0 {
-            self.head.dead_after = self.head.dead_after.max(after);
+            self.head.deletions.dirty_page(after);
         }
         (found, dirty)
+    }
+
+    /// Whether a crash may find a copy of one of the pages in a slot that is released: nothing else was
+    /// written there, and the restart may begin before it.
+    pub(super) fn may_return(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
+        let slots = u64::from(self.slots);
+        let oldest = self.head.front_durable.max(self.head.released.saturating_sub(slots));
+        (oldest..self.head.released).any(|position| {
+            let page = contents.pages.directory.entry((position % slots) as u32).page();
+            (first..=last).contains(&page)
+        })
     }
 
     /// Whether there was a copy of `page`, and whether one was dirty.
@@ -204,15 +216,9 @@ impl Ring<'_> {
     /// the steps that forget it have not come to `slot` yet, it is forgotten now. False: it is not forgotten.
     pub(super) fn forget_before_its_turn(&mut self, contents: &mut Contents<'_>, slot: u32) -> bool {
         let (entry, position) = (*contents.pages.directory.entry(slot), self.position_of(slot));
-        let numbers = self.head.forgotten_first..self.head.forgotten_next;
-        let waiting = numbers.map(|number| &self.head.forgotten[(number % FORGOTTEN_MAX as u64) as usize]);
-        let of_page = waiting.filter(|record| (record.first..=record.last).contains(&entry.page()));
-        let of_copy = of_page.filter(|r| position < r.below.0);
-        let Some(after) = of_copy.map(|record| record.after).max() else {
-            return false;
-        };
+        let Some(after) = self.head.deletions.cause_of(entry.page(), position) else { return false };
         if entry.has(DIRTY) {
-            self.head.dead_after = self.head.dead_after.max(after);
+            self.head.deletions.dirty_page(after);
         }
         self.forget_entry(contents, slot);
         true

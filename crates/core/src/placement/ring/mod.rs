@@ -38,7 +38,6 @@ mod confirm;
 mod dequeue;
 mod forget;
 mod hold;
-mod records;
 mod restore;
 mod write;
 
@@ -46,10 +45,10 @@ pub use clean::CLEANINGS_MAX;
 pub(crate) use dequeue::{groups_ahead, spare_groups};
 pub use hold::HOLDS_MAX;
 use hold::Hold;
-pub(crate) use records::FORGOTTEN_MAX;
 
 use crate::contents::Contents;
-use crate::job::{Admission, Forgotten, SlotView};
+use crate::deletion::Deletions;
+use crate::job::{Admission, SlotView};
 use crate::policy::{Decision, LogFacts, LogPolicy, Offer, SecondChances};
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
@@ -161,16 +160,8 @@ pub(crate) struct RingHead {
     pub flush_to: u64,
     /// Positions below are to be [confirmed](Log::confirm).
     pub confirm_to: u64,
-    /// Number of the first record of forgotten pages that waits, and of the next one.
-    pub forgotten_first: u64,
-    pub forgotten_next: u64,
-    /// Records before this number are not extended any more.
-    pub forgotten_sealed: u64,
-    /// What must be durable before a slot is released, and what is.
-    pub dead_after: u64,
-    pub dead_durable: u64,
-    /// Records of forgotten pages, by number mod [`FORGOTTEN_MAX`].
-    pub forgotten: [Forgotten; FORGOTTEN_MAX as usize],
+    /// Deletions that are not durable.
+    pub deletions: Deletions,
     /// `released mod slots`.
     pub released_slot: u32,
     /// Dequeues whose second chances wait, and those that are [`DequeueState::Staying`].
@@ -278,7 +269,7 @@ impl<'r> Ring<'r> {
         })
     }
 
-    fn group(&self) -> u64 {
+    pub(crate) fn group(&self) -> u64 {
         self.group_pages as u64
     }
 

@@ -86,7 +86,7 @@ impl Ring<'_> {
     /// group that takes them.
     pub(crate) fn flush(&mut self, contents: &mut Contents<'_>) -> Option<Position> {
         let is_nothing = self.flushed(contents) == contents.staging.window.rear;
-        if is_nothing && self.head.forgotten_first < self.head.forgotten_next {
+        if is_nothing && self.head.deletions.wait() > 0 {
             // A summary takes the records, and a summary has a group. Positions that are held back for second
             // chances stay so.
             if !self.takes_one(&contents.staging) {

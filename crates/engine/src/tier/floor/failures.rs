@@ -135,16 +135,14 @@ impl Failures {
             true => Err(Gone),
             false => self.front.with(|partition| {
                 let leaves = self.front.state.begin_to_leave();
-                leaves.then(|| (partition.unsaved(), partition.log().and_then(|log| log.awaits_dead())))
+                leaves.then(|| (partition.unsaved(), partition.log().and_then(|log| log.settle_for_slots())))
             }),
         };
         let Ok(first) = first else { return self.give_up() };
         if let Some((unsaved, dying)) = first {
             let flash_failed = matches!(error, TierError::Device { role: "flash", .. });
             // A forgotten page may be the newest version of it until what makes it dead is durable.
-            let is_settled =
-                |after| self.causes.settle(after).is_ok() && after <= self.front.board.causes.durable();
-            let is_dead = dying.is_none_or(is_settled);
+            let is_dead = dying.is_none_or(|dying| self.causes.is_settled(&dying));
             // The record of lost pages is still kept.
             let is_kept = self.disk.has_lost() && self.degrading.is_some();
             let nothing_lost = unsaved.pages == 0 && is_dead && !is_kept;

@@ -3,20 +3,13 @@
 use super::causes::Causes;
 use crate::TierError;
 use crate::front::Front;
-use entresol_core::{Partition, Position};
+use entresol_core::{Extent, FlushGoal, Position};
 use std::sync::Arc;
 
 /// Pages in staging, and records of forgotten ones.
 pub(crate) struct StagedPages {
     front: Arc<Front>,
     causes: Arc<Causes>,
-}
-
-/// The records that must be durable for a flush, in addition to its pages: those made before it, and since.
-/// A page that was forgotten meanwhile is not flushed; its record is.
-pub(crate) fn records_due(partition: &Partition<'_>, made_before: u64) -> u64 {
-    let made = partition.log().map_or(0, |log| log.records_made());
-    made.max(made_before)
 }
 
 impl StagedPages {
@@ -28,41 +21,33 @@ impl StagedPages {
     /// With log placement records of forgotten pages are durable, too.
     pub(crate) fn drain(&self) -> Result<Position, TierError> {
         self.causes.settle_dead()?;
-        let close = |partition: &mut Partition<'_>| {
-            if partition.log().is_some_and(|log| log.records_waiting() > 0) {
-                // A group takes them, if there is none.
-                partition.flush();
-            }
-            partition.close_group();
-        };
-        let (rear, made_before) = self.front.with(|partition| {
-            close(partition);
-            (Position(partition.occupancy().entered), partition.log().map_or(0, |log| log.records_made()))
-        })?;
+        let mut goal = self.front.with(|partition| FlushGoal::begin(partition, Extent::Published))?;
+        self.reach(&mut goal, |_| false)?;
+        Ok(goal.rear())
+    }
+
+    /// Waits until `goal` is reached, or the flash serves no more (false). `needs_group`: the summary of the
+    /// group that is open at this position has no room for more records.
+    pub(crate) fn reach(
+        &self,
+        goal: &mut FlushGoal,
+        needs_group: impl Fn(Position) -> bool,
+    ) -> Result<bool, TierError> {
         self.front.writes.notify_one();
-        let mut records = None;
         loop {
             let seen = self.front.progress.epoch();
             if !self.front.check_running()? {
-                return Ok(rear);
+                return Ok(false);
             }
             let may_record = self.causes.settle_oldest_record()?;
             // The background tasks, which do this otherwise, may be waiting for room themselves.
             self.causes.settle_dead_if_possible()?;
             let is_over = self.front.with(|partition| {
-                let is_written = partition.published() >= rear;
-                if is_written {
-                    records.get_or_insert_with(|| records_due(partition, made_before));
-                }
-                let durable = partition.log().map_or(0, |log| log.records_durable());
-                let is_recorded = durable >= records.unwrap_or(made_before);
-                if !is_recorded && may_record {
-                    close(partition);
-                }
-                is_recorded && is_written
+                let needs_group = needs_group(partition.window().1);
+                goal.step(partition, may_record, needs_group)
             })?;
             if is_over {
-                return Ok(rear);
+                return Ok(true);
             }
             self.front.writes.notify_one();
             self.front.background.notify_one();

@@ -239,7 +239,6 @@ impl Writer {
     /// Fills in the summaries of the group that is in the buffer of the part's frame.
     fn compose_summary(&self, part: &Part) -> Result<Composed, Gone> {
         let number = self.front.group_number(part.first);
-        let durable_causes = self.front.board.causes.durable();
         // A group with one summary has it overwritten when it is complete, and a power failure may take it
         // then: until the group is complete, no record in it counts.
         let names_records = part.completes || self.flash.layout.summary_copies() > 1;
@@ -252,7 +251,7 @@ impl Writer {
                 if names_records {
                     partition
                         .log_mut()
-                        .map(|log| log.records(part.ticket, durable_causes))
+                        .map(|log| log.records(part.ticket, log.causes_durable()))
                         .unwrap_or_default()
                 } else {
                     Default::default()

@@ -1,0 +1,108 @@
+//! Which pages are in the cache, and which of them are newer than disk. The latch is released after every
+//! [`PLACES_AT_ONCE`] places.
+
+use super::Front;
+use super::objects::is_dead;
+use crate::TierError;
+use arrayvec::ArrayVec;
+use entresol_core::{Lookup, PageId, Partition, Walk};
+use entresol_objects::Objects;
+
+/// Places, or entries of the directory, that are looked at under one hold of the latch.
+const PLACES_AT_ONCE: u32 = 512;
+
+/// Pages in the cache, and whether they are newer than disk.
+type Living = ArrayVec<(PageId, bool), { PLACES_AT_ONCE as usize }>;
+
+/// Whether `page` is newer than disk; `None`: it is not in the cache.
+fn living(
+    partition: &Partition<'_>,
+    objects: Option<&mut Objects<'_>>,
+    page: PageId,
+) -> Option<(PageId, bool)> {
+    let found = partition.peek(page);
+    match found {
+        Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. } => {
+            let is_dead = objects.is_some_and(|objects| is_dead(objects, page, &found));
+            (!is_dead).then_some((page, dirty))
+        }
+        Lookup::Absent => None,
+    }
+}
+
+impl Front {
+    /// See [`crate::FlashTier::cached_among`].
+    pub(crate) fn cached_among(
+        &self,
+        (first, last): (PageId, PageId),
+    ) -> Result<Vec<(PageId, bool)>, TierError> {
+        let mut found = Vec::new();
+        if last < first {
+            return Ok(found);
+        }
+        let entries = self.with(|partition| partition.entries())?;
+        if last.0 - first.0 >= entries.into() {
+            self.survey_range((first, last), |page, dirty| found.push((page, dirty)))?;
+            // A page may be met twice: it may be newer than disk if it was once.
+            found.sort_unstable_by_key(|(page, dirty)| (*page, !dirty));
+            found.dedup_by_key(|(page, _)| *page);
+            return Ok(found);
+        }
+        for from in (first.0..=last.0).step_by(PLACES_AT_ONCE as usize) {
+            let some = from..=last.0.min(from.saturating_add(u64::from(PLACES_AT_ONCE) - 1));
+            let living: Living = self.with_objects(|partition, mut objects| {
+                let living = |page| living(partition, objects.as_deref_mut(), page);
+                some.map(PageId).filter_map(living).collect()
+            })?;
+            found.extend(living);
+        }
+        Ok(found)
+    }
+
+    /// See [`crate::SharedFront::survey`].
+    pub(crate) fn survey(&self, count: impl FnMut(PageId, bool)) -> Result<(), TierError> {
+        self.survey_range((PageId(0), PageId(u64::MAX)), count)
+    }
+
+    /// As [`Front::survey`], the pages from `first` to `last`.
+    fn survey_range(
+        &self,
+        pages: (PageId, PageId),
+        mut count: impl FnMut(PageId, bool),
+    ) -> Result<(), TierError> {
+        let mut walk = Walk::default();
+        loop {
+            let mut some = Living::new();
+            let goes_on = self.with_objects(|partition, mut objects| {
+                partition.walk(&mut walk, PLACES_AT_ONCE, |page| {
+                    let is_wanted = (pages.0..=pages.1).contains(&page);
+                    let found = is_wanted.then(|| living(partition, objects.as_deref_mut(), page));
+                    some.extend(found.flatten());
+                })
+            })?;
+            some.into_iter().for_each(|(page, dirty)| count(page, dirty));
+            if !goes_on {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Calls `meet` with each cached page of the range ([`Partition::walk`]), without the latch.
+    pub(super) fn walk(
+        &self,
+        (first, last): (PageId, PageId),
+        mut meet: impl FnMut(PageId) -> Result<(), TierError>,
+    ) -> Result<(), TierError> {
+        let (mut walk, mut some) = (Walk::default(), Vec::with_capacity(PLACES_AT_ONCE as usize));
+        loop {
+            let goes_on = self.with(|partition| {
+                let take = |page| some.extend((first..=last).contains(&page).then_some(page));
+                partition.walk(&mut walk, PLACES_AT_ONCE, take)
+            })?;
+            some.drain(..).try_for_each(&mut meet)?;
+            if !goes_on {
+                return Ok(());
+            }
+        }
+    }
+}
