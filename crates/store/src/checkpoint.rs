@@ -11,9 +11,9 @@
 //! see [`crate::wal::session`]), number of active transactions (4), and of each: number (8), no later than
 //! its first record (8), its newest record before the redo point (8).
 
+use crate::bytes::{Reader, put_u32, put_u64};
 use crate::core::Core;
 use crate::log_room::Room;
-use crate::page::bytes::{Reader, put_u32, put_u64};
 use crate::txn::active::ActiveTxn;
 use crate::wal::log::Draft;
 use crate::wal::{FIRST_LSN, RecordKind, record};

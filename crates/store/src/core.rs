@@ -4,14 +4,15 @@
 //! other lock. Page latches may be held while the log is flushed or a page is evicted to the layer, because
 //! neither ever waits for a page latch.
 
+use crate::locks::{LockName, LockTable};
 use crate::log_room::Room;
 use crate::mtr::Mtr;
 use crate::pool::Pool;
 use crate::space::Space;
 use crate::txn::active::ActiveTable;
-use crate::txn::locks::{LockName, LockTable};
 use crate::txn::undo::UndoLog;
 use crate::wal::{Wal, record};
+use crate::work::Work;
 use crate::{CpuModel, Options};
 use entresol_runtime::sync::{Mutex, Rank, TinyMutex};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -112,13 +113,4 @@ impl Core {
         record::start(record);
         self.mtr(room, record)
     }
-}
-
-/// Buffers and counts of one client's operations.
-#[derive(Default)]
-pub(crate) struct Work {
-    /// Log record under construction.
-    pub(crate) record: Vec<u8>,
-    /// Page accesses so far.
-    pub(crate) fixes: u64,
 }

@@ -27,7 +27,7 @@
 //! So on such a layer only notes of pages on disk count. They name versions that the disk itself has, and
 //! stay true.
 
-use crate::page::bytes::{Reader, put_u64};
+use crate::bytes::{Reader, put_u64};
 use crate::wal::log::Draft;
 use crate::wal::{RecordKind, Wal, record};
 use crate::{PageNumber, TxnId, points};

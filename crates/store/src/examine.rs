@@ -1,7 +1,7 @@
 //! Reads a log without opening its store: the content from the redo point of the newest checkpoint to the end
 //! of the log.
 
-use crate::page::bytes::Reader;
+use crate::bytes::Reader;
 use crate::page::op::PageOp;
 use crate::recovery::{for_each_change, nonsense, read_checkpoint};
 use crate::wal::RecordKind;

@@ -15,8 +15,10 @@
 //!    always sufficient to rebuild every committed row and to remove every other row.
 #![forbid(unsafe_code)]
 
+mod access;
 mod blank;
 mod btree;
+mod bytes;
 mod checkpoint;
 mod core;
 mod cpu;
@@ -26,6 +28,7 @@ mod error;
 mod examine;
 mod files;
 mod id;
+mod locks;
 mod log_room;
 mod metrics;
 mod mtr;
@@ -36,11 +39,14 @@ mod pool;
 mod recovery;
 mod space;
 mod store;
+mod table;
 mod txn;
 mod undo_need;
 mod wal;
 mod watch;
+mod work;
 
+pub use access::{Direction, Lock};
 pub use btree::verify::VerifyReport;
 pub use cpu::CpuModel;
 pub use error::StoreError;
@@ -50,7 +56,7 @@ pub use id::{PageNumber, TxnId};
 pub use metrics::{RestartReport, StoreMetrics};
 pub use options::{MIN_FRAMES, Options, Parts, Replacement};
 pub use points::POINTS;
-pub use store::{Store, TABLE_NAME_MAX, Table};
+pub use store::{Store, TABLE_NAME_MAX};
+pub use table::Table;
 pub use txn::Txn;
-pub use txn::transaction::{Direction, Lock};
 pub use watch::PageWatcher;

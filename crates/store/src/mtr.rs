@@ -8,8 +8,8 @@
 //! whole page. The redo point may move between that decision and the append. Then the append refuses, and all
 //! pages are logged as images.
 
+use crate::bytes::{Reader, put_u32, set_u32};
 use crate::log_room::Room;
-use crate::page::bytes::{Reader, put_u32, set_u32};
 use crate::page::op::PageOp;
 use crate::pool::PageWrite;
 use crate::wal::log::Draft;

@@ -17,11 +17,11 @@
 //!    ([`crate::wal::session`]).
 //! 6. A page whose LSN is not in the log is refused ([`Pool::set_log_end`]).
 
+use crate::bytes::Reader;
 use crate::checkpoint::CheckpointRecord;
-use crate::core::{Core, Work};
+use crate::core::Core;
 use crate::durable::{DurablePages, PageHistory};
 use crate::mtr::for_each_page;
-use crate::page::bytes::Reader;
 use crate::page::op::PageOp;
 use crate::page::{bitmap, meta};
 use crate::pool::{PageWrite, Pool};
@@ -32,6 +32,7 @@ use crate::wal::log::{Resume, clear_behind};
 use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
 use crate::wal::{RecordHeader, RecordKind, Wal};
+use crate::work::Work;
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId, points};
 use entresol_core::Lsn;
 use entresol_engine::{Layer, TierError};

@@ -2,17 +2,19 @@
 
 use crate::btree::descend::Target;
 use crate::btree::verify::VerifyReport;
-use crate::core::{Core, Work};
+use crate::core::Core;
 use crate::log_room::Room;
 use crate::page::meta::{CATALOG_ROOT, META_PAGE};
 use crate::page::node::{self, Node, SLOT_BYTES, is_node};
 use crate::page::op::PageOp;
-use crate::page::{bitmap, bytes::u32_at, meta};
+use crate::page::{bitmap, meta};
 use crate::pool::Pool;
 use crate::space::Space;
 use crate::wal::{RecordKind, Wal};
+use crate::work::Work;
 use crate::{
-    CpuModel, Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Txn, TxnId, recovery,
+    CpuModel, Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Table, Txn, TxnId,
+    recovery,
 };
 use entresol_core::{Lsn, PageId};
 use std::sync::Arc;
@@ -20,25 +22,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Maximum length of a table name, in bytes.
 pub const TABLE_NAME_MAX: usize = 64;
-
-/// A B+-tree of byte-string keys and values; cheap to copy. Its number is that of its root page, which never
-/// moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Table {
-    /// Number of the table's root page.
-    pub id: u32,
-}
-
-impl Table {
-    /// Decodes the table's row in the catalog.
-    fn from_row(row: &[u8]) -> Option<Table> {
-        (row.len() == 4).then(|| Table { id: u32_at(row, 0) })
-    }
-
-    pub(crate) fn root(self) -> PageNumber {
-        PageNumber(self.id)
-    }
-}
 
 fn nonsense_in_catalog(name: &[u8]) -> StoreError {
     StoreError::Corrupt {

@@ -9,11 +9,12 @@
 //! store is open, and opening makes a checkpoint.
 
 use super::split::separator;
-use crate::core::{Core, Work};
+use crate::core::Core;
 use crate::page::node::{self, NODE_HEADER_BYTES, Node, NodeMut, SLOT_BYTES, max_key, max_row};
 use crate::page::op::PageOp;
 use crate::page::{bitmap, meta};
 use crate::wal::RecordKind;
+use crate::work::Work;
 use crate::{PageNumber, StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_engine::Victim;

@@ -1,9 +1,10 @@
 //! From the root to a leaf by latch coupling.
 
-use crate::core::{Core, Work};
+use crate::core::Core;
 use crate::page::kind;
 use crate::page::node::{Node, is_node};
 use crate::pool::{PageRead, PageWrite, Pin};
+use crate::work::Work;
 use crate::{PageNumber, StoreError};
 use std::ops::Deref;
 

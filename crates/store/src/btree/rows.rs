@@ -1,9 +1,9 @@
 //! Reads, inserts, changes and deletes of a row.
 
 use super::descend::Target;
-use crate::core::{Core, Work};
+use crate::bytes::put_u64;
+use crate::core::Core;
 use crate::log_room::Room;
-use crate::page::bytes::put_u64;
 use crate::page::node::{Node, SLOT_BYTES, max_key, max_row};
 use crate::page::op::PageOp;
 use crate::pool::PageWrite;
@@ -12,6 +12,7 @@ use crate::txn::undo::{Undo, UndoLog};
 use crate::undo_need::{Reshaping, UndoNeed};
 use crate::wal::RecordKind;
 use crate::wal::record::{self, RECORD_HEADER_BYTES};
+use crate::work::Work;
 use crate::{PageNumber, StoreError};
 use entresol_core::Lsn;
 use std::sync::Arc;

@@ -7,10 +7,11 @@
 //! again.
 
 use super::descend::{Target, check_level};
-use crate::core::{Core, Work};
+use crate::core::Core;
+use crate::locks::{LockName, Request};
 use crate::page::node::Node;
 use crate::pool::{PageRead, Pin};
-use crate::txn::locks::{LockName, Request};
+use crate::work::Work;
 use crate::{Direction, Lock, PageNumber, StoreError, TxnId};
 
 /// The range of a scan.

@@ -5,12 +5,13 @@
 //! inserts orders at a hundred such points, one per district.)
 
 use super::descend::Target;
-use crate::core::{Core, Work};
+use crate::core::Core;
 use crate::log_room::Room;
 use crate::page::node::{self, CHILD_BYTES, Node, NodeMut, SLOT_BYTES};
 use crate::page::op::PageOp;
 use crate::pool::Pin;
 use crate::wal::RecordKind;
+use crate::work::Work;
 use crate::{PageNumber, StoreError, TxnId};
 
 /// Number of consecutive inserts that indicates an ascending run within a page.

@@ -4,7 +4,7 @@
 //! are not merged.
 
 use super::split::write_pinned;
-use crate::core::{Core, Work};
+use crate::core::Core;
 use crate::log_room::Room;
 use crate::mtr::MTR_PAGES_MAX;
 use crate::page::node::{self, Node};
@@ -12,6 +12,7 @@ use crate::page::op::PageOp;
 use crate::page::{PageKind, bitmap, clear};
 use crate::pool::{PageWrite, Pin};
 use crate::wal::RecordKind;
+use crate::work::Work;
 use crate::{PageNumber, StoreError, TxnId};
 
 impl Core {

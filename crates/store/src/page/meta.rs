@@ -8,8 +8,8 @@
 //! | 48 | 4 | groups of pages in use |
 //! | 52 | 4 | root page of the catalog |
 
-use super::bytes::{set_u32, u32_at};
 use super::{PageKind, clear, kind};
+use crate::bytes::{set_u32, u32_at};
 use crate::{PageNumber, StoreError};
 
 const MAGIC: &[u8; 8] = b"ENTRSTOR";

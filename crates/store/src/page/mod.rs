@@ -5,7 +5,6 @@
 //! the changes that were made.
 
 pub(crate) mod bitmap;
-pub(crate) mod bytes;
 pub(crate) mod meta;
 pub(crate) mod node;
 pub(crate) mod op;

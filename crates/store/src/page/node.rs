@@ -19,9 +19,9 @@
 //! Invariant: keys ascend strictly by `memcmp`; slots and heap do not overlap;
 //! free bytes = gap between them + removed.
 
-use super::bytes::{set_u16, set_u32, u16_at, u32_at};
 use super::{PageKind, clear, kind};
 use crate::PageNumber;
+use crate::bytes::{set_u16, set_u32, u16_at, u32_at};
 use std::cmp::Ordering;
 
 const LEVEL: usize = 32;

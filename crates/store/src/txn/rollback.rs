@@ -6,11 +6,12 @@
 use super::active::TxnState;
 use super::undo::{Undo, UndoLog};
 use crate::btree::rows::Author;
-use crate::core::{Core, Work};
+use crate::bytes::Reader;
+use crate::core::Core;
 use crate::log_room::Room;
-use crate::page::bytes::Reader;
 use crate::wal::log::Draft;
 use crate::wal::{RecordKind, record};
+use crate::work::Work;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use std::sync::Arc;

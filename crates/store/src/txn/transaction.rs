@@ -1,35 +1,15 @@
 //! The transactions of clients.
 
 use super::active::TxnState;
-use super::locks::LockName;
 use crate::btree::rows::Author;
 use crate::btree::scan::Range;
 use crate::core::{Buffers, Core};
+use crate::locks::LockName;
 use crate::wal::RecordKind;
-use crate::{StoreError, Table};
+use crate::{Direction, Lock, StoreError, Table};
 use entresol_core::Lsn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// The lock mode of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lock {
-    /// Reads the newest version, committed or not (no lock).
-    None,
-    /// Shared with other readers, until the transaction ends.
-    Shared,
-    /// Exclusive until the transaction ends: for rows that will be changed.
-    Exclusive,
-}
-
-/// Order of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Ascending keys.
-    Forward,
-    /// Descending keys.
-    Backward,
-}
 
 /// A transaction: strict two-phase row locks, which are released when its commit is durable or its changes
 /// are undone. A drop aborts it.

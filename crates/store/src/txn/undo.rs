@@ -1,7 +1,7 @@
 //! Undo information of a row change: in the log for a restart, and in memory for a rollback.
 
 use crate::PageNumber;
-use crate::page::bytes::{Reader, put_bytes, put_u16, put_u32};
+use crate::bytes::{Reader, put_bytes, put_u16, put_u32};
 use entresol_core::Lsn;
 
 /// The undo of one change of a row.

@@ -31,7 +31,7 @@ use super::log::AREA_MIN;
 use super::ring::Ring;
 use super::{FIRST_LSN, LOG_START, LSN_MAX};
 use crate::StoreError;
-use crate::page::bytes::{set_u32, set_u64, u32_at, u64_at};
+use crate::bytes::{set_u32, set_u64, u32_at, u64_at};
 use entresol_core::Lsn;
 use entresol_device::{Device, Geometry};
 use entresol_engine::{Session, Uuid};

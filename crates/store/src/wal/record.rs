@@ -15,7 +15,7 @@
 //! Records start at multiples of 8. For the use of claims, see [`super::hole`].
 
 use crate::TxnId;
-use crate::page::bytes::{set_u32, set_u64, u32_at, u64_at};
+use crate::bytes::{set_u32, set_u64, u32_at, u64_at};
 use entresol_core::Lsn;
 use entresol_format::checksum;
 

@@ -1,6 +1,6 @@
 //! Row locks in simulation: compatibility, order, upgrades, deadlocks.
 
-use super::locks::{LockName, LockTable, Request};
+use super::{LockName, LockTable, Request};
 use crate::{Lock, PageNumber, StoreError, TxnId};
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::{sleep, spawn};
