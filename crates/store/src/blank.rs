@@ -1,7 +1,7 @@
 //! Whether a new store may overwrite disk and log: neither has a store that its owner may want.
 
 use crate::StoreError;
-use crate::wal::master::Master;
+use crate::wal::blocks;
 use entresol_device::{Contents, Device, signature};
 use entresol_engine::{Binding, Uuid};
 
@@ -15,7 +15,7 @@ pub(crate) fn refuse_unless_free(device: &dyn Device, disk: Option<&Binding>) ->
             disk.disk, disk.log
         )));
     }
-    let held = match Master::read(device) {
+    let held = match blocks::read(device) {
         Ok(Some(master)) if disk.is_some_and(|disk| disk.disk == master.disk) => return Ok(()),
         Ok(Some(master)) => format!("log {} of another database, on disk {}", master.log, master.disk),
         Err(StoreError::Config(why)) => format!("something else: {why}"),

@@ -13,9 +13,9 @@
 
 use crate::bytes::{Reader, put_u32, put_u64};
 use crate::core::Core;
-use crate::log_room::Room;
 use crate::txn::active::ActiveTxn;
-use crate::wal::log::Draft;
+use crate::wal::Draft;
+use crate::wal::Room;
 use crate::wal::{FIRST_LSN, RecordKind, record};
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
@@ -136,8 +136,11 @@ impl Core {
             redo_point: None,
             room: &Room::kept(),
         };
-        let lsn =
-            self.wal.append(&mut bytes, draft).expect("an append without a redo point is never refused");
+        let lsn = self
+            .wal
+            .tail()
+            .append(&mut bytes, draft)
+            .expect("an append without a redo point is never refused");
         self.wal.flush(lsn)?;
         debug_assert!(checkpoint.is_possible(lsn), "{checkpoint:?} at {lsn:?}");
         self.wal.set_checkpoint(lsn, checkpoint.oldest())?;
@@ -202,7 +205,7 @@ mod tests {
         let layer = DiskLayer::open(disk.clone(), 4096).unwrap();
         let (core, _) = restart(&Parts { layer, log: log.clone() }, options.clone()).unwrap();
         // All of the log is durable, so the checkpoint record is next.
-        core.wal.flush(core.wal.end()).unwrap();
+        core.wal.flush(core.wal.tail().end()).unwrap();
         let txn = core.active.begin();
         core.active.enter(&txn, &core.wal, 0);
         core.make_checkpoint().unwrap();

@@ -5,12 +5,12 @@
 //! neither ever waits for a page latch.
 
 use crate::locks::{LockName, LockTable};
-use crate::log_room::Room;
 use crate::mtr::Mtr;
 use crate::pool::Pool;
 use crate::space::Space;
 use crate::txn::active::ActiveTable;
 use crate::txn::undo::UndoLog;
+use crate::wal::Room;
 use crate::wal::{Wal, record};
 use crate::work::Work;
 use crate::{CpuModel, Options};

@@ -28,7 +28,7 @@
 //! stay true.
 
 use crate::bytes::{Reader, put_u64};
-use crate::wal::log::Draft;
+use crate::wal::Draft;
 use crate::wal::{RecordKind, Wal, record};
 use crate::{PageNumber, TxnId, points};
 use entresol_core::{Lsn, PageId};
@@ -70,8 +70,8 @@ pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<Dura
     if pages.is_empty() {
         return;
     }
-    let most = (record::RECORD_HEADER_BYTES + 16 * pages.len()) as u64 + wal.sector();
-    let Some(room) = wal.try_reserve(most, wal.need_max()) else { return };
+    let most = (record::RECORD_HEADER_BYTES + 16 * pages.len()) as u64 + wal.ledger().sector();
+    let Some(room) = wal.ledger().try_reserve(most, wal.ledger().shares().need_max()) else { return };
     let mut bytes = Vec::with_capacity(record::RECORD_HEADER_BYTES + 16 * pages.len());
     record::start(&mut bytes);
     for (page, lsn) in pages {
@@ -80,7 +80,7 @@ pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<Dura
     }
     let draft =
         Draft { kind: RecordKind::Durable, txn: TxnId::SYSTEM, chain: None, redo_point: None, room: &room };
-    wal.append(&mut bytes, draft).expect("an append without a redo point is never refused");
+    wal.tail().append(&mut bytes, draft).expect("an append without a redo point is never refused");
 }
 
 /// The newest durable version of each page, as far as known.

@@ -5,8 +5,8 @@ use crate::bytes::Reader;
 use crate::page::op::PageOp;
 use crate::recovery::{for_each_change, nonsense, read_checkpoint};
 use crate::wal::RecordKind;
-use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
+use crate::wal::{blocks, hole};
 use crate::{StoreError, durable::DurablePages};
 use entresol_core::Lsn;
 use entresol_device::Device;
@@ -44,7 +44,7 @@ pub struct LogReport {
 /// [`StoreError::Config`] if there is no log, [`StoreError::Corrupt`] if it is malformed or has a hole,
 /// [`StoreError::Log`] if it is unreadable.
 pub fn examine_log(device: &dyn Device) -> Result<LogReport, StoreError> {
-    let master = Master::find(device)?;
+    let master = blocks::find(device)?;
     let mut scan = LogScan::new(device, &master);
     let checkpoint = read_checkpoint(&mut scan, &master)?;
     let mut report = LogReport {
@@ -75,6 +75,6 @@ pub fn examine_log(device: &dyn Device) -> Result<LogReport, StoreError> {
             Ok::<(), StoreError>(())
         })?;
     }
-    scan.check_end(&master, report.end, report.epoch)?;
+    hole::check_end(&mut scan, &master, report.end, report.epoch)?;
     Ok(report)
 }

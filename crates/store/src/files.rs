@@ -1,7 +1,7 @@
 //! A store on files or block devices: opens a store from paths.
 
 use crate::blank::refuse_unless_free;
-use crate::wal::master::Master;
+use crate::wal::{blocks, session};
 use crate::{Options, Parts, RestartReport, Store, StoreError};
 use entresol_core::PolicyKind;
 use entresol_device::{Contents, Device, FileOptions, OpenDevice, held, open_device};
@@ -96,7 +96,7 @@ impl Files {
         // The open of the layer writes the disk's label, and formats a blank flash. So a wrong log must be
         // refused before.
         if let Some(disk) = disk_binding(&*disk)? {
-            Master::find(&*log)?.check_binding(&disk)?;
+            session::check_binding(&blocks::find(&*log)?, &disk)?;
         }
         let layer: Arc<dyn Layer> = match flash {
             Some((flash, tier)) => {

@@ -47,12 +47,10 @@ use crate::core::Core;
 use crate::page::node::max_row;
 use crate::txn::active::TxnState;
 use crate::undo_need::{IMAGES_OF_SPLIT, Sizes, UndoNeed, padding_share};
-use crate::wal::Wal;
-use entresol_runtime::Task;
-use entresol_runtime::sync::{Hold, Rank, TinyMutex};
+use crate::wal::Room;
+use entresol_runtime::sync::{Hold, Rank};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Images in the records of one step of a structure modification: at most nine pages that are not cleared,
 /// and a bitmap.
@@ -64,130 +62,12 @@ const CHANGE_BYTES: u64 = 128;
 /// How many checkpoints a client makes for room before it gives up.
 const ROUNDS: usize = 8;
 
-/// The reservations of operations in progress. Part of the log.
-pub(crate) struct Ledger {
-    state: TinyMutex<LedgerState>,
-    /// A copy of the state's value, for reads without the lock.
-    reserved: AtomicU64,
-}
-
-impl Default for Ledger {
-    fn default() -> Self {
-        let state = TinyMutex::new(Rank::LogLedger, LedgerState::default());
-        Self { state, reserved: AtomicU64::new(0) }
-    }
-}
-
-#[derive(Default)]
-struct LedgerState {
-    reserved: u64,
-    waiting: Vec<Task>,
-}
-
-/// Room for records to be appended; released when dropped. Each append takes a reference to a room.
-#[must_use]
-pub(crate) struct Room<'a> {
-    ledger: Option<(&'a Ledger, Hold)>,
-    bytes: u64,
-}
-
-impl Room<'_> {
-    /// Room that is kept for rollbacks, ends of transactions, checkpoints and restarts (rules 3 and 4).
-    pub(crate) fn kept() -> Room<'static> {
-        Room { ledger: None, bytes: 0 }
-    }
-
-    /// Called before a record of `bytes` is appended. A reservation that is too small is a bug.
-    pub(crate) fn assert_holds(&self, bytes: u64) {
-        assert!(
-            self.ledger.is_none() || bytes <= self.bytes,
-            "a record of {bytes} bytes is more than the {} that were reserved for it",
-            self.bytes
-        );
-    }
-}
-
-impl Drop for Room<'_> {
-    fn drop(&mut self) {
-        let Some((ledger, _)) = &self.ledger else { return };
-        let waiting = {
-            let mut state = ledger.state.lock();
-            state.reserved -= self.bytes;
-            ledger.reserved.store(state.reserved, Release);
-            std::mem::take(&mut state.waiting)
-        };
-        waiting.into_iter().for_each(|task| task.unpark());
-    }
-}
-
-/// The bounds of the rules in the module's header.
-impl Wal {
-    /// Maximum of used and reserved bytes when a client is admitted (rule 1).
-    fn clients_max(&self) -> u64 {
-        self.area() / 2
-    }
-
-    /// Maximum number of bytes that rollbacks of the active transactions may append (rule 2).
-    pub(crate) fn need_max(&self) -> u64 {
-        self.area() / 8 * 3
-    }
-
-    /// Maximum of used, reserved and needed bytes (rules 1 and 2).
-    fn total_max(&self) -> u64 {
-        self.area() / 8 * 7
-    }
-
-    /// The same including a checkpoint's record (rule 4).
-    fn checkpoint_max(&self) -> u64 {
-        self.area() / 16 * 15
-    }
-
-    /// Rule 1 for `filled` used and reserved bytes.
-    fn admits(&self, filled: u64, need: u64) -> bool {
-        filled <= self.clients_max() && filled + need <= self.total_max()
-    }
-}
-
-impl Wal {
-    /// Reserves `bytes` if rule 1 allows it; `need` is the bytes that rollbacks may append. Never waits.
-    pub(crate) fn try_reserve(&self, bytes: u64, need: u64) -> Option<Room<'_>> {
-        let mut state = self.ledger.state.lock();
-        let filled = self.used() + state.reserved + bytes;
-        if !self.admits(filled, need) {
-            return None;
-        }
-        state.reserved += bytes;
-        self.ledger.reserved.store(state.reserved, Release);
-        drop(state);
-        Some(Room { ledger: Some((&self.ledger, Hold::taken(Rank::LogRoom))), bytes })
-    }
-
-    /// Waits until some room is released, if `bytes` would fit without the current reservations. False if
-    /// they would not fit.
-    fn wait_for_release(&self, bytes: u64, need: u64) -> bool {
-        {
-            let mut state = self.ledger.state.lock();
-            if state.reserved == 0 || !self.admits(self.used() + bytes, need) {
-                return false;
-            }
-            state.waiting.push(entresol_runtime::current());
-        }
-        entresol_runtime::park();
-        true
-    }
-
-    /// Bytes that operations in progress may still append.
-    pub(crate) fn reserved(&self) -> u64 {
-        self.ledger.reserved.load(Acquire)
-    }
-}
-
 impl Core {
     /// Called before a change, without any latch. If a third of the log or more is used, a checkpoint is made
     /// in the background, provided that it frees half of the used bytes.
     pub(crate) fn make_log_room(self: &Arc<Self>) {
-        let used = self.wal.used();
-        if used < self.wal.area() / 3 || self.log_held() >= used / 2 {
+        let used = self.wal.ledger().used();
+        if used < self.wal.ledger().area() / 3 || self.log_held() >= used / 2 {
             return;
         }
         if !self.checkpoint_wanted.swap(true, Relaxed) {
@@ -208,7 +88,7 @@ impl Core {
     /// Room for one step of a structure modification, which may increase the need of other transactions. The
     /// caller may hold the modification lock, and holds no permit and no latch.
     pub(crate) fn room_for_step(&self) -> Result<Room<'_>, StoreError> {
-        let sector = self.wal.sector();
+        let sector = self.wal.ledger().sector();
         let split = IMAGES_OF_SPLIT * (self.page_bytes() as u64 + 64 + padding_share(sector));
         self.reserve(STEP_BYTES + IMAGES_OF_STEP * (self.page_bytes() as u64 + 64) + 2 * sector + split)
     }
@@ -220,14 +100,14 @@ impl Core {
         Hold::may_wait(Rank::Checkpoint);
         let mut rounds = 0;
         loop {
-            if let Some(room) = self.wal.try_reserve(bytes, self.undo_need_estimate()) {
+            if let Some(room) = self.wal.ledger().try_reserve(bytes, self.undo_need_estimate()) {
                 return Ok(room);
             }
             let need = self.undo_need();
-            if let Some(room) = self.wal.try_reserve(bytes, need) {
+            if let Some(room) = self.wal.ledger().try_reserve(bytes, need) {
                 return Ok(room);
             }
-            if self.wal.wait_for_release(bytes, need) {
+            if self.wal.ledger().wait_for_release(bytes, need) {
                 continue;
             }
             if rounds == ROUNDS || self.is_held_against(bytes) {
@@ -241,7 +121,9 @@ impl Core {
     /// Makes a checkpoint, unless another one has made room for `bytes` meanwhile.
     fn make_checkpoint_for(&self, bytes: u64) -> Result<(), StoreError> {
         let _lock = self.checkpoint.lock();
-        match self.wal.used() + bytes <= self.wal.clients_max() && self.log_held() < self.wal.used() / 2 {
+        match self.wal.ledger().used() + bytes <= self.wal.ledger().shares().clients_max()
+            && self.log_held() < self.wal.ledger().used() / 2
+        {
             true => Ok(()),
             false => self.checkpoint_alone().map(drop),
         }
@@ -252,8 +134,9 @@ impl Core {
         let need = if txn.has_records() { need } else { need.with_end() };
         self.active.add(txn, need);
         let fits = |total_need: u64| {
-            let filled = self.wal.used() + self.wal.reserved();
-            total_need <= self.wal.need_max() && filled + total_need <= self.wal.total_max()
+            let filled = self.wal.ledger().used() + self.wal.ledger().reserved();
+            total_need <= self.wal.ledger().shares().need_max()
+                && filled + total_need <= self.wal.ledger().shares().total_max()
         };
         let refused = !fits(self.undo_need_estimate()) && !fits(self.undo_need());
         if refused {
@@ -266,11 +149,12 @@ impl Core {
 
     /// An error if a checkpoint may not move the redo point to `end` (rule 4).
     pub(crate) fn check_checkpoint(&self, end: u64, actives: usize) -> Result<(), StoreError> {
-        let used = self.wal.used_to(end);
-        let total = used + self.wal.reserved() + self.undo_need_estimate() + self.checkpoint_bytes(actives);
-        match actives == 0 || total <= self.wal.checkpoint_max() {
+        let used = self.wal.ledger().used_to(end);
+        let total =
+            used + self.wal.ledger().reserved() + self.undo_need_estimate() + self.checkpoint_bytes(actives);
+        match actives == 0 || total <= self.wal.ledger().shares().checkpoint_max() {
             true => Ok(()),
-            false => Err(self.wal.full(used, self.undo_need_estimate())),
+            false => Err(self.wal.ledger().full(used, self.undo_need_estimate())),
         }
     }
 
@@ -284,23 +168,23 @@ impl Core {
 
     /// Whether no checkpoint can make room for `bytes`.
     fn is_held_against(&self, bytes: u64) -> bool {
-        self.log_held() + bytes + self.checkpoint_bytes(0) > self.wal.clients_max()
+        self.log_held() + bytes + self.checkpoint_bytes(0) > self.wal.ledger().shares().clients_max()
     }
 
     /// Maximum number of bytes that the change of a row appends, including the padding of a flush.
     fn change_bytes(&self) -> u64 {
         let page_bytes = self.page_bytes();
-        CHANGE_BYTES + (page_bytes + 2 * max_row(page_bytes)) as u64 + self.wal.sector()
+        CHANGE_BYTES + (page_bytes + 2 * max_row(page_bytes)) as u64 + self.wal.ledger().sector()
     }
 
     /// Maximum number of bytes that a checkpoint appends, including the padding of its two flushes.
     fn checkpoint_bytes(&self, actives: usize) -> u64 {
-        64 + 24 * actives as u64 + 2 * self.wal.sector()
+        64 + 24 * actives as u64 + 2 * self.wal.ledger().sector()
     }
 
     /// Bytes of the log that no checkpoint can free, because an active transaction may need them.
     fn log_held(&self) -> u64 {
-        self.active.first().map_or(0, |first| self.wal.end().0.saturating_sub(first.0))
+        self.active.first().map_or(0, |first| self.wal.tail().end().0.saturating_sub(first.0))
     }
 
     /// Number of bytes that rollbacks of the active transactions may append.
@@ -315,12 +199,12 @@ impl Core {
         let sizes = Sizes {
             pages: self.space.end().into(),
             page_bytes: self.options.page_bytes.into(),
-            sector: self.wal.sector(),
+            sector: self.wal.ledger().sector(),
         };
         self.active.undo_needs().log_bytes(splits, sizes)
     }
 
     fn log_full(&self) -> StoreError {
-        self.wal.full(self.wal.used(), self.undo_need())
+        self.wal.ledger().full(self.wal.ledger().used(), self.undo_need())
     }
 }

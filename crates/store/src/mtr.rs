@@ -9,10 +9,10 @@
 //! pages are logged as images.
 
 use crate::bytes::{Reader, put_u32, set_u32};
-use crate::log_room::Room;
 use crate::page::op::PageOp;
 use crate::pool::PageWrite;
-use crate::wal::log::Draft;
+use crate::wal::Draft;
+use crate::wal::Room;
 use crate::wal::{RecordKind, Wal};
 use crate::{PageNumber, TxnId};
 use arrayvec::ArrayVec;
@@ -45,7 +45,7 @@ impl<'w, 'p> Mtr<'w, 'p> {
         Mtr {
             room,
             pages_start: record.len(),
-            redo_point: full_page_writes.then(|| wal.redo_point()),
+            redo_point: full_page_writes.then(|| wal.tail().redo_point()),
             wal,
             record,
             pages: ArrayVec::new(),
@@ -88,7 +88,7 @@ impl<'w, 'p> Mtr<'w, 'p> {
     ) -> (Lsn, ArrayVec<PageWrite<'p>, MTR_PAGES_MAX>) {
         let lsn = loop {
             let draft = Draft { kind, txn, chain, redo_point: self.redo_point, room: self.room };
-            match self.wal.append(self.record, draft) {
+            match self.wal.tail().append(self.record, draft) {
                 Some(lsn) => break lsn,
                 None => self.encode_images(),
             }
@@ -111,7 +111,7 @@ impl<'w, 'p> Mtr<'w, 'p> {
     }
 
     fn encode_images(&mut self) {
-        self.redo_point = Some(self.wal.redo_point());
+        self.redo_point = Some(self.wal.tail().redo_point());
         self.record.truncate(self.pages_start);
         for index in 0..self.pages.len() {
             let start = self.begin_page(self.pages[index].number());

@@ -31,7 +31,7 @@ use crate::txn::undo::Undo;
 use crate::wal::log::{Resume, clear_behind};
 use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
-use crate::wal::{RecordHeader, RecordKind, Wal};
+use crate::wal::{RecordHeader, RecordKind, Wal, blocks, hole, session};
 use crate::work::Work;
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId, points};
 use entresol_core::Lsn;
@@ -61,14 +61,14 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     // sync failed, there may be bytes in memory that will never be durable.
     device.sync()?;
     device.drop_cached()?;
-    let mut master = Master::find(device)?;
+    let mut master = blocks::find(device)?;
     if master.page_bytes != options.page_bytes {
         return Err(StoreError::Config(format!(
             "the store was created with pages of {} bytes, and is opened with {}",
             master.page_bytes, options.page_bytes
         )));
     }
-    let found = master.check_binding(&parts.layer.binding()?)?;
+    let found = session::check_binding(&master, &parts.layer.binding()?)?;
     let mut scan = LogScan::new(device, &master);
     let mut checkpoint = read_checkpoint(&mut scan, &master)?;
     let pool = Pool::new(parts.layer.clone(), &options);
@@ -82,7 +82,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
         master.durable = history.end;
         // The record is checked before both blocks name it.
         checkpoint = read_checkpoint(&mut scan, &master)?;
-        master.write_both(device)?;
+        blocks::write_both(&mut master, device)?;
         history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
     }
     clear_behind(device, &master, &mut scan, history.end)?;
@@ -196,7 +196,7 @@ fn analyse(
             Ok::<(), StoreError>(())
         })?;
     }
-    history.unreadable_end = scan.check_end(master, history.end, epoch)?;
+    history.unreadable_end = hole::check_end(scan, master, history.end, epoch)?;
     if let Some((RecordKind::Checkpoint, lsn)) = last
         && lsn != master.checkpoint
     {

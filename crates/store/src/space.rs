@@ -5,12 +5,12 @@
 //! bitmap decides.
 
 use crate::core::Core;
-use crate::log_room::Room;
 use crate::page::meta::{GROUPS_OFFSET, META_PAGE};
 use crate::page::op::PageOp;
 use crate::page::{PageKind, bitmap, kind};
 use crate::pool::Pin;
 use crate::wal::RecordKind;
+use crate::wal::Room;
 use crate::{PageNumber, StoreError, TxnId};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::collections::BTreeMap;

@@ -3,13 +3,13 @@
 use crate::btree::descend::Target;
 use crate::btree::verify::VerifyReport;
 use crate::core::Core;
-use crate::log_room::Room;
 use crate::page::meta::{CATALOG_ROOT, META_PAGE};
 use crate::page::node::{self, Node, SLOT_BYTES, is_node};
 use crate::page::op::PageOp;
 use crate::page::{bitmap, meta};
 use crate::pool::Pool;
 use crate::space::Space;
+use crate::wal::Room;
 use crate::wal::{RecordKind, Wal};
 use crate::work::Work;
 use crate::{
@@ -164,7 +164,7 @@ impl Store {
     /// The part of the log that may be read by a restart or by the undo of an active transaction. It begins
     /// at the last checkpoint's redo point or at the oldest transaction. The space before it is reused.
     pub fn log_needed(&self) -> std::ops::Range<Lsn> {
-        self.core.wal.needed()
+        self.core.wal.ledger().needed()
     }
 
     /// The table of a page. `None` for pages of no table (free space, meta page) or of the catalog.

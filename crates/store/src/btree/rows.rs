@@ -3,7 +3,6 @@
 use super::descend::Target;
 use crate::bytes::put_u64;
 use crate::core::Core;
-use crate::log_room::Room;
 use crate::page::node::{Node, SLOT_BYTES, max_key, max_row};
 use crate::page::op::PageOp;
 use crate::pool::PageWrite;
@@ -11,6 +10,7 @@ use crate::txn::active::TxnState;
 use crate::txn::undo::{Undo, UndoLog};
 use crate::undo_need::{Reshaping, UndoNeed};
 use crate::wal::RecordKind;
+use crate::wal::Room;
 use crate::wal::record::{self, RECORD_HEADER_BYTES};
 use crate::work::Work;
 use crate::{PageNumber, StoreError};

@@ -6,11 +6,11 @@
 
 use super::descend::Target;
 use crate::core::Core;
-use crate::log_room::Room;
 use crate::page::node::{self, CHILD_BYTES, Node, NodeMut, SLOT_BYTES};
 use crate::page::op::PageOp;
 use crate::pool::Pin;
 use crate::wal::RecordKind;
+use crate::wal::Room;
 use crate::work::Work;
 use crate::{PageNumber, StoreError, TxnId};
 

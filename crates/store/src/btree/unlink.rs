@@ -5,13 +5,13 @@
 
 use super::split::write_pinned;
 use crate::core::Core;
-use crate::log_room::Room;
 use crate::mtr::MTR_PAGES_MAX;
 use crate::page::node::{self, Node};
 use crate::page::op::PageOp;
 use crate::page::{PageKind, bitmap, clear};
 use crate::pool::{PageWrite, Pin};
 use crate::wal::RecordKind;
+use crate::wal::Room;
 use crate::work::Work;
 use crate::{PageNumber, StoreError, TxnId};
 

@@ -108,7 +108,7 @@ impl ActiveTable {
                 self.allocations.store(allocations, Relaxed);
             }
             txn.allocations.store(allocations, Relaxed);
-            txn.first.store(wal.end().0, Relaxed);
+            txn.first.store(wal.tail().end().0, Relaxed);
             entries.insert(txn.id, txn.clone());
         }
     }
@@ -168,7 +168,7 @@ impl ActiveTable {
         check: impl FnOnce(Lsn, usize) -> Result<(), StoreError>,
     ) -> Result<(Lsn, u64, Vec<ActiveTxn>), StoreError> {
         let entries = self.entries.lock();
-        let (point, active) = wal.set_redo_point(|end| {
+        let (point, active) = wal.tail().set_redo_point(|end| {
             check(end, entries.len())?;
             let active = entries
                 .values()

@@ -8,8 +8,8 @@ use super::undo::{Undo, UndoLog};
 use crate::btree::rows::Author;
 use crate::bytes::Reader;
 use crate::core::Core;
-use crate::log_room::Room;
-use crate::wal::log::Draft;
+use crate::wal::Draft;
+use crate::wal::Room;
 use crate::wal::{RecordKind, record};
 use crate::work::Work;
 use crate::{StoreError, TxnId};
@@ -79,6 +79,6 @@ impl Core {
         debug_assert!(txn.id() != TxnId::SYSTEM);
         let draft =
             Draft { kind, txn: txn.id(), chain: Some(txn.last()), redo_point: None, room: &Room::kept() };
-        self.wal.append(bytes, draft).expect("an append without a redo point is never refused")
+        self.wal.tail().append(bytes, draft).expect("an append without a redo point is never refused")
     }
 }

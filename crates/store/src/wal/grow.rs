@@ -14,8 +14,8 @@
 //! If the extension is too small for the needed part, or a sector of that part is unreadable, the log is not
 //! moved. At a later restart, the needed part is smaller.
 
-use super::LOG_START;
 use super::master::Master;
+use super::ring::LOG_START;
 use super::ring::Ring;
 use crate::{StoreError, points};
 use entresol_device::Device;

@@ -3,13 +3,13 @@
 //! The log ends at the first place without a whole record. After a crash that is right: a flush writes many
 //! sectors, and a power failure may keep only the later ones. But a damaged sector in the middle of the log
 //! looks the same, and the records after it would be lost silently. So each record *claims* an LSN that was
-//! durable before the flush of the record began (the start of its part of the buffer, see [`super::log`]).
+//! durable before the flush of the record began (the start of its part of the buffer, see [`super::tail`]).
 //! The master record claims one, too. A claim beyond the place where the log ends proves damage.
 //!
 //! Why a claim is found if damage hits a durable place X that is not in the last part:
 //!
 //! 1. The part that follows begins on a sector boundary, at most [`LOOK_AHEAD`] after X: a part gets no
-//!    further record once it has [`super::log::PART_BYTES`], and the longest record has [`RECORD_BYTES_MAX`].
+//!    further record once it has [`PART_BYTES`], and the longest record has [`RECORD_BYTES_MAX`].
 //! 2. Its first record claims this boundary, which is beyond X.
 //!
 //! Damage of the last part is detected only in two cases: the master record claims that part (after a clean
@@ -37,11 +37,11 @@
 //! 5. *Leftovers of an earlier round through the area, or from before the log moved into a larger one*: their
 //!    LSNs are not those of their places. If they are by chance, case 3 applies.
 
-use super::log::PART_BYTES;
 use super::master::Master;
 use super::record::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordHeader};
 use super::ring::UNREADABLE;
 use super::scan::LogScan;
+use super::tail::PART_BYTES;
 use crate::{StoreError, points};
 use entresol_core::Lsn;
 use entresol_device::DeviceError;
@@ -49,89 +49,92 @@ use entresol_device::DeviceError;
 /// Maximum distance after the log's end in which claims are searched.
 const LOOK_AHEAD: u64 = PART_BYTES + RECORD_BYTES_MAX as u64;
 
-impl LogScan<'_> {
-    /// Refuses a log that ends at `end`, after records of up to `epoch`, if the log was durable beyond.
-    /// Returns the place of the end if it is unreadable: then its former content is unknown.
-    pub(crate) fn check_end(
-        &mut self,
-        master: &Master,
-        end: Lsn,
-        epoch: u32,
-    ) -> Result<Option<Lsn>, StoreError> {
-        let place = self.past_padding(end)?;
-        if let Some(error) = self.windows.unreadable().cloned() {
-            self.check_unreadable(place, epoch, error)?;
-        }
-        let prefix = self.bytes(place, 8, LOOK_AHEAD, 0)?;
-        let unreadable = prefix.iter().all(|byte| *byte == UNREADABLE);
-        let (durable, witness) = match self.claim_beyond(place, epoch)? {
-            Some((claim, at)) if claim > master.durable => (claim, format!("the record at LSN {}", at.0)),
-            _ => (master.durable, "the master record".to_owned()),
-        };
-        if durable.0 <= place {
-            return Ok(self.is_cut_by_unreadable(place)?.then_some(Lsn(place)));
-        }
-        points::LOG_HOLE.reach();
-        let found = if unreadable { "unreadable sectors" } else { "no whole record" };
-        Err(StoreError::Corrupt {
-            place: format!("log from LSN {place} on"),
-            expected: format!("records up to LSN {}, which {witness} proves to have been durable", durable.0),
-            found: format!("{found} at LSN {place}"),
-        })
+/// Refuses a log that ends at `end`, after records of up to `epoch`, if the log was durable beyond.
+/// Returns the place of the end if it is unreadable: then its former content is unknown.
+pub(crate) fn check_end(
+    scan: &mut LogScan<'_>,
+    master: &Master,
+    end: Lsn,
+    epoch: u32,
+) -> Result<Option<Lsn>, StoreError> {
+    let place = scan.past_padding(end)?;
+    if let Some(error) = scan.windows.unreadable().cloned() {
+        check_unreadable(scan, place, epoch, error)?;
     }
+    let prefix = scan.bytes(place, 8, LOOK_AHEAD, 0)?;
+    let unreadable = prefix.iter().all(|byte| *byte == UNREADABLE);
+    let (durable, witness) = match claim_beyond(scan, place, epoch)? {
+        Some((claim, at)) if claim > master.durable => (claim, format!("the record at LSN {}", at.0)),
+        _ => (master.durable, "the master record".to_owned()),
+    };
+    if durable.0 <= place {
+        return Ok(is_cut_by_unreadable(scan, place)?.then_some(Lsn(place)));
+    }
+    points::LOG_HOLE.reach();
+    let found = if unreadable { "unreadable sectors" } else { "no whole record" };
+    Err(StoreError::Corrupt {
+        place: format!("log from LSN {place} on"),
+        expected: format!("records up to LSN {}, which {witness} proves to have been durable", durable.0),
+        found: format!("{found} at LSN {place}"),
+    })
+}
 
-    /// Whether a sector of the possible record at `place` is unreadable.
-    fn is_cut_by_unreadable(&mut self, place: u64) -> Result<bool, StoreError> {
-        let prefix = self.bytes(place, RECORD_HEADER_BYTES as u64, LOOK_AHEAD, 0)?;
-        let length = RecordHeader::length_at(prefix, Lsn(place)).unwrap_or(RECORD_HEADER_BYTES);
-        let end = place + length.min(RECORD_BYTES_MAX) as u64;
-        for sector in (place / self.sector * self.sector..end).step_by(self.sector as usize) {
-            let from = sector.max(place);
-            let bytes = self.bytes(from, sector + self.sector - from, LOOK_AHEAD, 0)?;
-            if bytes.iter().all(|byte| *byte == UNREADABLE) {
-                return Ok(true);
+/// Whether a sector of the possible record at `place` is unreadable.
+fn is_cut_by_unreadable(scan: &mut LogScan<'_>, place: u64) -> Result<bool, StoreError> {
+    let prefix = scan.bytes(place, RECORD_HEADER_BYTES as u64, LOOK_AHEAD, 0)?;
+    let length = RecordHeader::length_at(prefix, Lsn(place)).unwrap_or(RECORD_HEADER_BYTES);
+    let end = place + length.min(RECORD_BYTES_MAX) as u64;
+    for sector in (place / scan.sector * scan.sector..end).step_by(scan.sector as usize) {
+        let from = sector.max(place);
+        let bytes = scan.bytes(from, sector + scan.sector - from, LOOK_AHEAD, 0)?;
+        if bytes.iter().all(|byte| *byte == UNREADABLE) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn last_looked_at(scan: &LogScan<'_>, place: u64) -> u64 {
+    place + (LOOK_AHEAD + scan.sector).min(scan.area() - scan.sector)
+}
+
+/// Refuses the result of a failing device, in two cases. Either the error was temporary and the following
+/// bytes are readable now: then this was not the end, unless they are leftovers of an older life. Or none
+/// of the following bytes is readable.
+fn check_unreadable(
+    scan: &mut LogScan<'_>,
+    place: u64,
+    epoch: u32,
+    error: DeviceError,
+) -> Result<(), StoreError> {
+    scan.windows.forget();
+    if scan.header(Lsn(place), LOOK_AHEAD, 0)?.is_some_and(|header| header.epoch >= epoch) {
+        return Err(StoreError::Log(error));
+    }
+    let last = last_looked_at(scan, place);
+    for lsn in (place / scan.sector * scan.sector..=last).step_by(scan.sector as usize) {
+        let bytes = scan.bytes(lsn, scan.sector, last + scan.sector - lsn, 0)?;
+        if bytes.iter().any(|byte| *byte != UNREADABLE) {
+            return Ok(());
+        }
+    }
+    Err(StoreError::Log(error))
+}
+
+/// The first claim after `place` that a byte beyond `place` was durable, and the record with the claim.
+fn claim_beyond(scan: &mut LogScan<'_>, place: u64, epoch: u32) -> Result<Option<(Lsn, Lsn)>, StoreError> {
+    let first = (place + 1).next_multiple_of(scan.sector);
+    // A search over the whole area would reach the place itscan.
+    let last = last_looked_at(scan, place);
+    for lsn in (first..=last).step_by(scan.sector as usize) {
+        let window = (last + scan.sector - lsn).max(RECORD_HEADER_BYTES as u64);
+        let Some(header) = scan.header(Lsn(lsn), window, 0)? else { continue };
+        match header.claim {
+            Some(claim) if claim.0 > place && header.epoch >= epoch => {
+                return Ok(Some((claim, Lsn(lsn))));
             }
+            _ => {}
         }
-        Ok(false)
     }
-
-    fn last_looked_at(&self, place: u64) -> u64 {
-        place + (LOOK_AHEAD + self.sector).min(self.area() - self.sector)
-    }
-
-    /// Refuses the result of a failing device, in two cases. Either the error was temporary and the following
-    /// bytes are readable now: then this was not the end, unless they are leftovers of an older life. Or none
-    /// of the following bytes is readable.
-    fn check_unreadable(&mut self, place: u64, epoch: u32, error: DeviceError) -> Result<(), StoreError> {
-        self.windows.forget();
-        if self.header(Lsn(place), LOOK_AHEAD, 0)?.is_some_and(|header| header.epoch >= epoch) {
-            return Err(StoreError::Log(error));
-        }
-        let last = self.last_looked_at(place);
-        for lsn in (place / self.sector * self.sector..=last).step_by(self.sector as usize) {
-            let bytes = self.bytes(lsn, self.sector, last + self.sector - lsn, 0)?;
-            if bytes.iter().any(|byte| *byte != UNREADABLE) {
-                return Ok(());
-            }
-        }
-        Err(StoreError::Log(error))
-    }
-
-    /// The first claim after `place` that a byte beyond `place` was durable, and the record with the claim.
-    fn claim_beyond(&mut self, place: u64, epoch: u32) -> Result<Option<(Lsn, Lsn)>, StoreError> {
-        let first = (place + 1).next_multiple_of(self.sector);
-        // A search over the whole area would reach the place itself.
-        let last = self.last_looked_at(place);
-        for lsn in (first..=last).step_by(self.sector as usize) {
-            let window = (last + self.sector - lsn).max(RECORD_HEADER_BYTES as u64);
-            let Some(header) = self.header(Lsn(lsn), window, 0)? else { continue };
-            match header.claim {
-                Some(claim) if claim.0 > place && header.epoch >= epoch => {
-                    return Ok(Some((claim, Lsn(lsn))));
-                }
-                _ => {}
-            }
-        }
-        Ok(None)
-    }
+    Ok(None)
 }

@@ -27,13 +27,13 @@
 //! 2. A checkpoint frees room only after both blocks name it. So each of the two blocks is sufficient for a
 //!    restart.
 
-use super::log::AREA_MIN;
+use super::ring::AREA_MIN;
 use super::ring::Ring;
-use super::{FIRST_LSN, LOG_START, LSN_MAX};
+use super::ring::{FIRST_LSN, LOG_START, LSN_MAX};
 use crate::StoreError;
 use crate::bytes::{set_u32, set_u64, u32_at, u64_at};
 use entresol_core::Lsn;
-use entresol_device::{Device, Geometry};
+use entresol_device::Geometry;
 use entresol_engine::{Session, Uuid};
 use entresol_format::checksum;
 
@@ -84,28 +84,8 @@ impl Master {
         geometry.sector_bytes.max(geometry.physical_bytes).max(512)
     }
 
-    /// The newest master record of a log device.
-    ///
-    /// # Errors
-    /// If there is none, if it is invalid, or if the device does not suit the log.
-    pub(crate) fn find(device: &dyn Device) -> Result<Master, StoreError> {
-        let master = Self::read(device)?.ok_or_else(|| {
-            StoreError::Config("the log device holds no log of a store; create the store first".into())
-        })?;
-        let needed = Self::sector_for(device.geometry());
-        if needed > master.sector {
-            let Geometry { sector_bytes, physical_bytes, .. } = device.geometry();
-            return Err(StoreError::Config(format!(
-                "the log was created for sectors of {} bytes; its device has sectors of {sector_bytes} bytes and writes units of {physical_bytes}: copy the log to a device with sectors and units of at most {} bytes",
-                master.sector, master.sector
-            )));
-        }
-        master.check(device.geometry())?;
-        Ok(master)
-    }
-
     /// Refuses impossible values.
-    fn check(&self, geometry: Geometry) -> Result<(), StoreError> {
+    pub(super) fn check(&self, geometry: Geometry) -> Result<(), StoreError> {
         let impossible = |expected: String, found: u64| StoreError::Corrupt {
             place: "master record of the log".into(),
             expected,

@@ -1,7 +1,9 @@
 //! The write-ahead log: a circular area on its own device.
 //!
 //! * [`record`]: the format of a record.
-//! * [`log`]: appends to memory, and flushes in groups.
+//! * [`log`]: the door: appends to memory, and flushes in groups.
+//! * [`tail`]: the records in memory. [`turns`]: who may write to the device.
+//! * [`room`]: reserved room. [`ledger`]: bytes of the area in use and reserved.
 //! * [`scan`]: reads records.
 //! * [`hole`]: distinguishes the log's end from damage.
 //! * [`ring`]: the positions of log bytes on the device.
@@ -23,33 +25,29 @@
 //! 5. Flushes and writes of the master record take turns, and the first failure is permanent. A failed sync
 //!    may have lost any earlier write of any task, and a later successful sync does not disprove that.
 
-mod blocks;
+pub(crate) mod blocks;
 mod grow;
-mod hole;
+pub(crate) mod hole;
+pub(crate) mod ledger;
 pub(crate) mod log;
 pub(crate) mod master;
 #[cfg(all(test, feature = "shuttle"))]
 mod models;
 pub(crate) mod record;
 mod ring;
+pub(crate) mod room;
 pub(crate) mod scan;
 pub(crate) mod session;
+pub(crate) mod tail;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod windows;
 
 pub(crate) use log::Wal;
 pub(crate) use record::{RecordHeader, RecordKind};
-
-/// Device offset of the circular area.
-pub(crate) const LOG_START: u64 = 8192;
-/// Fills the rest of a sector after the last record of a flush. It is not zero: a sector that has lost its
-/// records, and reads as zeros, must not look like padding. It is neither [`ring::UNREADABLE`] nor the value
-/// that erased flash reads as.
-pub(crate) const PADDING: u8 = 0x3d;
-/// LSN of a new log's first record: a page that was never changed has LSN 0.
-pub(crate) const FIRST_LSN: u64 = 4096;
-
-/// All LSNs are below this, so that sums of LSNs and lengths cannot overflow. At a gigabyte a second, that is
-/// sufficient for 73 years.
-pub(crate) const LSN_MAX: u64 = 1 << 61;
+pub(crate) use ring::FIRST_LSN;
+#[cfg(test)]
+pub(crate) use ring::LOG_START;
+pub(crate) use room::Room;
+pub(crate) use tail::Draft;

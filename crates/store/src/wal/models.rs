@@ -6,9 +6,10 @@
 //! cargo test -p entresol-store --features shuttle --lib wal::models
 //! ```
 
-use super::log::Draft;
-use super::{LOG_START, RecordKind, Wal, record};
-use crate::log_room::Room;
+use super::ring::LOG_START;
+use super::room::Room;
+use super::tail::Draft;
+use super::{RecordKind, Wal, record};
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
@@ -106,7 +107,7 @@ fn append(wal: &Wal, txn: u64) -> Lsn {
         redo_point: None,
         room: &Room::kept(),
     };
-    wal.append(&mut bytes, draft).expect("an append without a redo point is never refused")
+    wal.tail().append(&mut bytes, draft).expect("an append without a redo point is never refused")
 }
 
 fn check(model: impl Fn() + Send + Sync + Clone + 'static) {

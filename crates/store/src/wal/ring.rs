@@ -1,9 +1,22 @@
 //! The positions of log bytes on the device, and reads that tolerate unreadable sectors.
 
-use super::LOG_START;
 use crate::points;
 use entresol_device::{Device, DeviceError, Io};
 
+/// Device offset of the circular area.
+pub(crate) const LOG_START: u64 = 8192;
+/// Fills the rest of a sector after the last record of a flush. It is not zero: a sector that has lost its
+/// records, and reads as zeros, must not look like padding. It is neither [`UNREADABLE`] nor the value
+/// that erased flash reads as.
+pub(crate) const PADDING: u8 = 0x3d;
+/// LSN of a new log's first record: a page that was never changed has LSN 0.
+pub(crate) const FIRST_LSN: u64 = 4096;
+
+/// All LSNs are below this, so that sums of LSNs and lengths cannot overflow. At a gigabyte a second, that is
+/// sufficient for 73 years.
+pub(crate) const LSN_MAX: u64 = 1 << 61;
+/// Minimum size of the circular area.
+pub(super) const AREA_MIN: u64 = 1 << 20;
 /// The bytes that replace an unreadable sector: neither padding nor the length of a record.
 pub(super) const UNREADABLE: u8 = 0xee;
 

@@ -3,8 +3,8 @@
 use super::master::Master;
 use super::record::{RECORD_HEADER_BYTES, RecordHeader};
 use super::ring::Ring;
+use super::ring::{FIRST_LSN, LSN_MAX, PADDING};
 use super::windows::Windows;
-use super::{FIRST_LSN, LSN_MAX, PADDING};
 use crate::{StoreError, points};
 use entresol_core::Lsn;
 use entresol_device::Device;

@@ -48,55 +48,53 @@ pub(crate) enum Found {
     Unfinished,
 }
 
-impl Master {
-    /// Whether this log belongs to a disk with the binding `disk`.
-    ///
-    /// # Errors
-    /// [`StoreError::Config`] with the mismatch and the remedy.
-    pub(crate) fn check_binding(&self, disk: &Binding) -> Result<Found, StoreError> {
-        let refused = |why: String| Err(StoreError::Config(why));
-        if self.disk != disk.disk {
-            return refused(format!(
-                "this is the log of disk {}, and the disk is {}: give the log that belongs to this disk",
-                self.disk, disk.disk
-            ));
-        }
-        if disk.log == Uuid::NIL {
-            return refused(format!(
-                "the log names disk {}, and the disk names no log: it is a copy from before its database was created; restore disk and log from the same moment",
-                self.disk
-            ));
-        }
-        if self.log != disk.log {
-            return refused(format!(
-                "this is log {} of disk {}, which now goes with log {}: a database was created on it later; give that log",
-                self.log, self.disk, disk.log
-            ));
-        }
-        let same_number = self.session.number == disk.session.number;
-        if self.session == disk.session {
-            return Ok(Found::Same);
-        }
-        let (log, disk) = (self.session, disk.session);
-        if same_number {
-            return refused(format!(
-                "the log and the disk are of two branches of session {}: they were copied, and both copies were opened since; \
-                 give the log and the disk of the same branch, or restore both from one backup",
-                log.number
-            ));
-        }
-        let follows = disk.number.checked_add(1) == Some(log.number) && self.previous_nonce == disk.nonce;
-        if follows && !self.begun {
-            points::SESSION_UNFINISHED.reach();
-            return Ok(Found::Unfinished);
-        }
-        let behind = log.number.abs_diff(disk.number);
-        let (old, new) = if log.number > disk.number { ("disk", "log") } else { ("log", "disk") };
-        refused(format!(
-            "the {old} is an older state than the {new}, by {behind} session{}: the log is of session {}, the disk of session {}; give the {old} of the same moment, or restore both from one backup",
-            if behind == 1 { "" } else { "s" },
-            log.number,
-            disk.number
-        ))
+/// Whether the log of `master` belongs to a disk with the binding `disk`.
+///
+/// # Errors
+/// [`StoreError::Config`] with the mismatch and the remedy.
+pub(crate) fn check_binding(master: &Master, disk: &Binding) -> Result<Found, StoreError> {
+    let refused = |why: String| Err(StoreError::Config(why));
+    if master.disk != disk.disk {
+        return refused(format!(
+            "this is the log of disk {}, and the disk is {}: give the log that belongs to this disk",
+            master.disk, disk.disk
+        ));
     }
+    if disk.log == Uuid::NIL {
+        return refused(format!(
+            "the log names disk {}, and the disk names no log: it is a copy from before its database was created; restore disk and log from the same moment",
+            master.disk
+        ));
+    }
+    if master.log != disk.log {
+        return refused(format!(
+            "this is log {} of disk {}, which now goes with log {}: a database was created on it later; give that log",
+            master.log, master.disk, disk.log
+        ));
+    }
+    let same_number = master.session.number == disk.session.number;
+    if master.session == disk.session {
+        return Ok(Found::Same);
+    }
+    let (log, disk) = (master.session, disk.session);
+    if same_number {
+        return refused(format!(
+            "the log and the disk are of two branches of session {}: they were copied, and both copies were opened since; \
+             give the log and the disk of the same branch, or restore both from one backup",
+            log.number
+        ));
+    }
+    let follows = disk.number.checked_add(1) == Some(log.number) && master.previous_nonce == disk.nonce;
+    if follows && !master.begun {
+        points::SESSION_UNFINISHED.reach();
+        return Ok(Found::Unfinished);
+    }
+    let behind = log.number.abs_diff(disk.number);
+    let (old, new) = if log.number > disk.number { ("disk", "log") } else { ("log", "disk") };
+    refused(format!(
+        "the {old} is an older state than the {new}, by {behind} session{}: the log is of session {}, the disk of session {}; give the {old} of the same moment, or restore both from one backup",
+        if behind == 1 { "" } else { "s" },
+        log.number,
+        disk.number
+    ))
 }

@@ -1,14 +1,16 @@
 //! The log against a model: after any torn write, a restart finds a prefix of the appended records, and all
 //! flushed ones.
 
-use super::log::{Draft, Resume, clear_behind};
+use super::log::{Resume, clear_behind};
 use super::master::Master;
 use super::ring::Ring;
+use super::ring::{FIRST_LSN, LOG_START};
+use super::room::Room;
 use super::scan::LogScan;
 use super::session::Found;
-use super::{FIRST_LSN, LOG_START, RecordKind, Wal, record};
+use super::tail::Draft;
+use super::{RecordKind, Wal, blocks, hole, record};
 use crate::checkpoint::CheckpointRecord;
-use crate::log_room::Room;
 use crate::recovery::read_checkpoint;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
@@ -49,7 +51,7 @@ fn append(wal: &Wal, txn: u64, payload: &[u8]) -> Lsn {
         redo_point: None,
         room: &Room::kept(),
     };
-    wal.append(&mut bytes, draft).unwrap()
+    wal.tail().append(&mut bytes, draft).unwrap()
 }
 
 type Records = Vec<(Lsn, u64, Vec<u8>)>;
@@ -68,7 +70,7 @@ fn try_read(device: &FaultyDevice, master: &Master, at: Lsn) -> Result<(Records,
         end = Lsn((header.lsn.0 + header.length as u64).next_multiple_of(8));
         records.push((header.lsn, header.txn.0, payload.to_vec()));
     }
-    scan.check_end(master, end, epoch)?;
+    hole::check_end(&mut scan, master, end, epoch)?;
     Ok((records, end))
 }
 
@@ -83,7 +85,7 @@ fn pieces_split_where_the_area_wraps() {
 
 /// Whether a log with a flipped bit is refused. If it is not, it must contain all of `model`.
 fn is_refused(log: &FaultyDevice, oldest: Lsn, model: &[(Lsn, u64, Vec<u8>)]) -> bool {
-    let master = Master::read(log).unwrap().unwrap();
+    let master = blocks::read(log).unwrap().unwrap();
     match try_read(log, &master, oldest) {
         Ok((found, _)) => {
             assert_eq!(found, model, "a flipped bit");
@@ -105,7 +107,7 @@ fn after_kills(
         log = Arc::new(log.after_kill(plan.clone()));
         if next(2) == 0 {
             log.sync().unwrap();
-            let master = Master::read(&*log).unwrap().unwrap();
+            let master = blocks::read(&*log).unwrap().unwrap();
             let (_, end) = read(&log, &master, oldest);
             clear_behind(&*log, &master, &mut LogScan::new(&*log, &master), end).unwrap();
         }
@@ -121,8 +123,8 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
     for _ in 0..200 {
         let (mut log, plan) = new_log();
         let mut wal = create(log.clone(), 4096).unwrap();
-        let part_bytes = [super::log::PART_BYTES, 2048][next(2) as usize];
-        wal.part_bytes = part_bytes;
+        let part_bytes = [super::tail::PART_BYTES, 2048][next(2) as usize];
+        wal.tail().set_part_bytes(part_bytes);
         // As in a checkpoint.
         let mut oldest = append(&wal, 0, b"checkpoint");
         wal.flush(oldest).unwrap();
@@ -141,7 +143,7 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
                     wal.flush(model[model.len() - 1].0).unwrap();
                     flushed = model.len();
                 }
-                if wal.used() > wal.area() / 2 {
+                if wal.ledger().used() > wal.ledger().area() / 2 {
                     wal.flush(model[model.len() - 1].0).unwrap();
                     oldest = model[model.len() - 1].0;
                     wal.set_checkpoint(oldest, oldest).unwrap();
@@ -162,17 +164,17 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
             }
             log = after_kills(log, &plan, oldest, &mut next);
             log = device(log.after_crash(&Survival::Seed(next(1 << 31))), &plan);
-            let master = Master::read(&*log).unwrap().unwrap();
+            let master = blocks::read(&*log).unwrap().unwrap();
             assert_eq!(master.checkpoint, oldest);
             let (found, end) = read(&log, &master, oldest);
             assert!(found.len() >= flushed, "{} of {flushed} flushed records found", found.len());
             assert_eq!(found, model[..found.len()], "a prefix of what was appended");
             model.truncate(found.len());
             wal = resume(log.clone(), master, end, oldest);
-            wal.part_bytes = part_bytes;
-            assert!(wal.end() >= end);
+            wal.tail().set_part_bytes(part_bytes);
+            assert!(wal.tail().end() >= end);
             // Damage before the newest flush is detected, or harmless.
-            let durable = wal.end();
+            let durable = wal.tail().end();
             let lsn = append(&wal, 0, b"newest");
             wal.flush(lsn).unwrap();
             model.push((lsn, 0, b"newest".to_vec()));
@@ -200,7 +202,7 @@ fn a_record_whose_length_turns_to_zero_is_no_padding() {
     wal.flush(append(&wal, 4, b"the same sector")).unwrap();
     wal.flush(append(&wal, 5, b"the next")).unwrap();
     let log = device(log.after_crash(&Survival::None), &plan);
-    let master = Master::read(&*log).unwrap().unwrap();
+    let master = blocks::read(&*log).unwrap().unwrap();
     let [(offset, _), _] = master.ring().pieces(lsn.0 + 64, 1);
     log.flip_bit(offset * 8 + 6);
     let refused = try_read(&log, &master, first).err().map(|error| error.to_string());
@@ -219,13 +221,13 @@ fn both_blocks_say_that_a_session_has_begun() {
     let first = append(&wal, 1, b"checkpoint");
     wal.flush(first).unwrap();
     wal.set_checkpoint(first, first).unwrap();
-    let master = Master::read(&*log).unwrap().unwrap();
-    let wal = resume(log.clone(), master, wal.end(), first);
+    let master = blocks::read(&*log).unwrap().unwrap();
+    let wal = resume(log.clone(), master, wal.tail().end(), first);
     wal.flush(append(&wal, 2, b"of the new session")).unwrap();
     for block in [0, 4096] {
         let copy = device(log.after_crash(&Survival::None), &plan);
         copy.flip_bit((block + 30) * 8);
-        let left = Master::read(&*copy).unwrap().unwrap();
+        let left = blocks::read(&*copy).unwrap().unwrap();
         assert_eq!(
             (left.session.number, left.begun),
             (master.session.number + 1, true),
@@ -242,13 +244,13 @@ fn an_unreadable_sector_behind_leftovers_is_of_no_importance() {
     let first = append(&wal, 1, b"checkpoint");
     wal.flush(first).unwrap();
     wal.set_checkpoint(first, first).unwrap();
-    let end = wal.end();
+    let end = wal.tail().end();
     // One sector each.
     let lsns = [2, 3, 4].map(|txn| append(&wal, txn, &[7; 512 - record::RECORD_HEADER_BYTES]));
     wal.flush(lsns[2]).unwrap();
     // After the crash only the first of these is missing: the flush was torn.
     let log = device(log.after_crash(&Survival::None), &plan);
-    let master = Master::read(&*log).unwrap().unwrap();
+    let master = blocks::read(&*log).unwrap().unwrap();
     log.write(master.ring().pieces(lsns[0].0, 512)[0].0, &[0; 512]).unwrap();
     let wal = resume(log.clone(), master, end, first);
     let newer = append(&wal, 5, &[8; 512 - record::RECORD_HEADER_BYTES]);
@@ -257,7 +259,7 @@ fn an_unreadable_sector_behind_leftovers_is_of_no_importance() {
     let memory = log.after_crash(&Survival::None);
     memory.mark_unreadable(master.ring().pieces(lsns[2].0, 512)[0].0, 512);
     let log = device(memory, &plan);
-    let master = Master::read(&*log).unwrap().unwrap();
+    let master = blocks::read(&*log).unwrap().unwrap();
     let (found, end) = read(&log, &master, first);
     assert_eq!((found.len(), end), (2, lsns[1]));
 }
@@ -274,12 +276,12 @@ fn a_hole_in_a_long_flush_is_found_from_the_part_after_it() {
     let mut lsns = Vec::new();
     // Almost a full part, and then the longest record.
     for _ in 0..3 {
-        lsns.push(append(&wal, 2, &vec![1; super::log::PART_BYTES as usize - 100]));
+        lsns.push(append(&wal, 2, &vec![1; super::tail::PART_BYTES as usize - 100]));
         lsns.push(append(&wal, 3, &vec![2; record::RECORD_BYTES_MAX - record::RECORD_HEADER_BYTES]));
     }
     wal.flush(lsns[5]).unwrap();
     let log = device(log.after_crash(&Survival::None), &plan);
-    let master = Master::read(&*log).unwrap().unwrap();
+    let master = blocks::read(&*log).unwrap().unwrap();
     assert_eq!(read(&log, &master, first).0.len(), 7);
     for (index, lsn) in lsns.iter().enumerate() {
         let copy = device(log.after_crash(&Survival::None), &plan);
@@ -310,7 +312,7 @@ fn a_lost_write_of_a_master_record_is_repeated_once() {
         for block in [0, 4096] {
             let copy = device(log.after_crash(&Survival::None), &plan);
             copy.flip_bit((block + 30) * 8);
-            assert_eq!(Master::read(&*copy).unwrap().unwrap().checkpoint, lsn);
+            assert_eq!(blocks::read(&*copy).unwrap().unwrap().checkpoint, lsn);
         }
         lsn = append(&wal, 0, b"checkpoint");
         wal.flush(lsn).unwrap();
@@ -326,7 +328,7 @@ fn a_checkpoint_of_another_disk_or_of_a_later_session_is_refused() {
     for (of, session, refused) in [(disk, 1, false), (disk, 2, true), (other, 1, true)] {
         let (log, _) = new_log();
         let wal = Wal::create(log.clone(), 4096, disk, |_, _| Ok(())).unwrap();
-        let redo_point = wal.end();
+        let redo_point = wal.tail().end();
         let checkpoint = CheckpointRecord { redo_point, next_txn: 1, disk: of, session, active: vec![] };
         let mut bytes = Vec::new();
         record::start(&mut bytes);
@@ -334,10 +336,10 @@ fn a_checkpoint_of_another_disk_or_of_a_later_session_is_refused() {
         let room = &Room::kept();
         let draft =
             Draft { kind: RecordKind::Checkpoint, txn: TxnId::SYSTEM, chain: None, redo_point: None, room };
-        let lsn = wal.append(&mut bytes, draft).unwrap();
+        let lsn = wal.tail().append(&mut bytes, draft).unwrap();
         wal.flush(lsn).unwrap();
         wal.set_checkpoint(lsn, redo_point).unwrap();
-        let master = Master::find(&*log).unwrap();
+        let master = blocks::find(&*log).unwrap();
         let read = read_checkpoint(&mut LogScan::new(&*log, &master), &master);
         match read {
             Ok(found) => assert!(!refused && found == checkpoint),
@@ -359,7 +361,7 @@ fn a_log_of_another_version_is_refused() {
     let sum = checksum::of(&block[16..64]);
     block[12..16].copy_from_slice(&sum.to_le_bytes());
     log.write(4096, &block).unwrap();
-    let why = Master::find(&*log).unwrap_err().to_string();
+    let why = blocks::find(&*log).unwrap_err().to_string();
     assert!(why.contains("version 1") && why.contains("use the program that wrote it"), "{why}");
     drop(plan);
 }
@@ -378,13 +380,13 @@ fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
     plan.inject(Injection { at, device: None, fault: Fault::SyncError, forever: false });
     assert!(wal.flush(c).is_err());
     let log = device(log.after_crash(&Survival::Sectors(vec![true, false, true])), &plan);
-    let master = Master::read(&*log).unwrap().unwrap();
+    let master = blocks::read(&*log).unwrap().unwrap();
     let (found, end) = read(&log, &master, first);
     assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2]);
     // A new record exactly in the place of the lost one: the records after it are of another life.
     let wal = resume(log.clone(), master, end, first);
     wal.flush(append(&wal, 5, &sector(5))).unwrap();
-    let (found, _) = read(&log, &Master::read(&*log).unwrap().unwrap(), first);
+    let (found, _) = read(&log, &blocks::read(&*log).unwrap().unwrap(), first);
     assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2, 5]);
 }
 
@@ -392,7 +394,7 @@ fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
 fn the_log_is_never_overwritten_where_it_is_needed() {
     let (log, _) = new_log();
     let wal = create(log.clone(), 4096).unwrap();
-    assert_eq!(wal.end(), Lsn(FIRST_LSN));
+    assert_eq!(wal.tail().end(), Lsn(FIRST_LSN));
     let refused = (0..2000u64).find_map(|number| wal.flush(append(&wal, number, &[1; 1000])).err());
     assert!(matches!(refused, Some(crate::StoreError::LogFull { capacity, .. }) if capacity == 1 << 20));
     assert!(matches!(wal.flush(append(&wal, 1, &[])), Err(crate::StoreError::LogFull { .. })), "for good");
@@ -409,9 +411,9 @@ fn a_log_too_small_for_images_of_pages_is_refused() {
 fn a_record_is_refused_when_the_redo_point_has_moved() {
     let (log, _) = new_log();
     let wal = create(log, 4096).unwrap();
-    let seen = wal.redo_point();
+    let seen = wal.tail().redo_point();
     append(&wal, 1, &[]);
-    let (moved, ()) = wal.set_redo_point(|_| Ok::<(), ()>(())).unwrap();
+    let (moved, ()) = wal.tail().set_redo_point(|_| Ok::<(), ()>(())).unwrap();
     let mut bytes = Vec::new();
     record::start(&mut bytes);
     let mut draft = Draft {
@@ -422,8 +424,8 @@ fn a_record_is_refused_when_the_redo_point_has_moved() {
         room: &Room::kept(),
     };
     let before = bytes.clone();
-    assert_eq!(wal.append(&mut bytes, Draft { ..draft }), None);
+    assert_eq!(wal.tail().append(&mut bytes, Draft { ..draft }), None);
     assert_eq!(bytes, before);
     draft.redo_point = Some(moved);
-    assert_eq!(wal.append(&mut bytes, draft), Some(moved));
+    assert_eq!(wal.tail().append(&mut bytes, draft), Some(moved));
 }
