@@ -120,7 +120,7 @@ impl Core {
         self.wal.flush(Lsn(redo_point.0 - 1))?;
         let mut buffer = vec![0; self.page_bytes()];
         self.pool.layer().checkpoint_begins();
-        for index in 0..self.pool.frames().len() {
+        for index in 0..self.pool.frames() {
             self.pool.clean_frame(index, &mut buffer)?;
         }
         self.pool.layer().checkpoint()?;

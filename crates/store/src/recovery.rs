@@ -15,7 +15,7 @@
 //!    again and ignores its notes. With full page writes, the log then has an image of the page.
 //! 5. Before anything is written or redone, the restart checks that disk and log belong together
 //!    ([`crate::wal::session`]).
-//! 6. A page whose LSN is not in the log is refused ([`Pool::set_log_end`]).
+//! 6. A page whose LSN is not in the log is refused ([`crate::pool::WalRule::set_log_end`]).
 
 use crate::bytes::Reader;
 use crate::checkpoint::CheckpointRecord;
@@ -86,12 +86,12 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
         history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
     }
     clear_behind(device, &master, &mut scan, history.end)?;
-    pool.set_log_end(history.end);
+    pool.wal_rule().set_log_end(history.end);
     let analysed = entresol_runtime::now();
 
-    pool.set_redoing(true);
+    pool.wal_rule().set_redoing(true);
     redo(&pool, &mut scan, &checkpoint, &mut history)?;
-    pool.set_redoing(false);
+    pool.wal_rule().set_redoing(false);
     let resume = Resume {
         end: history.end,
         oldest: checkpoint.oldest(),
@@ -100,7 +100,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     };
     let bind = |log, session| Ok(parts.layer.bind_log(log, session)?);
     let wal = Arc::new(Wal::resume(parts.log.clone(), &mut master, resume, bind)?);
-    pool.set_wal(wal.clone());
+    pool.wal_rule().set_wal(wal.clone());
     let redone = entresol_runtime::now();
     let (redo_fetched, redo_from_flash) = pool.fetch_counts();
 

@@ -56,7 +56,7 @@ impl Store {
         let bind = |log, session| Ok(parts.layer.bind_log(log, session)?);
         let wal = Arc::new(Wal::create(parts.log, options.page_bytes, disk, bind)?);
         let pool = Pool::new(parts.layer, &options);
-        pool.set_wal(wal.clone());
+        pool.wal_rule().set_wal(wal.clone());
         let (capacity, page_bytes) = (pool.layer().capacity_pages(), options.page_bytes as usize);
         let space = Space::new(1, CATALOG_ROOT.0 + 1, capacity, page_bytes);
         let core = Arc::new(Core::new(options, pool, wal, space, 1));

@@ -1,43 +1,23 @@
 //! One frame: a page's bytes with a latch, a pin count, and a state word.
-//!
-//! Invariant: the state word contains the page's LSN with `dirty` (newer than disk) and `fdirty` (newer than
-//! the version in the layer below; FaCE §3.3). Both flags are set before their change is logged. `fdirty` is
-//! cleared only when the layer has this LSN, and `dirty` only while `fdirty` is clear. So no unwritten change
-//! is treated as written.
 
+use super::state::{FrameState, StateWord};
 use crate::PageNumber;
 use entresol_core::Lsn;
 use entresol_runtime::sync::{Rank, RwLock};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
-const DIRTY: u64 = 1;
-const FDIRTY: u64 = 2;
-const FLAG_BITS: u32 = 2;
 const NO_PAGE: u32 = u32::MAX;
 
-/// A frame's state word, unpacked.
+/// A frame's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FrameState {
-    pub lsn: Lsn,
-    pub dirty: bool,
-    pub fdirty: bool,
-}
-
-impl FrameState {
-    fn pack(self) -> u64 {
-        self.lsn.0 << FLAG_BITS | if self.fdirty { FDIRTY } else { 0 } | if self.dirty { DIRTY } else { 0 }
-    }
-    fn unpack(word: u64) -> FrameState {
-        FrameState { lsn: Lsn(word >> FLAG_BITS), dirty: word & DIRTY != 0, fdirty: word & FDIRTY != 0 }
-    }
-}
+pub(crate) struct FrameId(pub u32);
 
 /// See the module's header.
 pub(crate) struct Frame {
     page: AtomicU32,
     pins: AtomicU32,
-    state: AtomicU64,
+    pub(super) state: StateWord,
     loading: AtomicBool,
     orphan: AtomicBool,
     /// The time of its last move in the replacer's order.
@@ -53,7 +33,7 @@ impl Frame {
         Frame {
             page: AtomicU32::new(NO_PAGE),
             pins: AtomicU32::new(0),
-            state: AtomicU64::new(0),
+            state: StateWord::default(),
             loading: AtomicBool::new(false),
             orphan: AtomicBool::new(false),
             stamp: AtomicU32::new(0),
@@ -77,14 +57,14 @@ impl Frame {
     /// Assigns a free frame to `page`, with one pin.
     pub(super) fn begin_load(&self, page: PageNumber) {
         self.loading.store(true, Release);
-        self.state.store(0, Release);
+        self.state.set(FrameState::CLEAN);
         self.pins.store(1, SeqCst);
         self.page.store(page.0, Release);
     }
 
     /// The page's bytes have been read.
     pub(super) fn loaded(&self, lsn: Lsn, dirty: bool, fdirty: bool) {
-        self.state.store(FrameState { lsn, dirty, fdirty }.pack(), Release);
+        self.state.set(FrameState { lsn, dirty, fdirty });
         self.loading.store(false, Release);
     }
 
@@ -131,41 +111,5 @@ impl Frame {
     /// True for the one task that takes over the orphan.
     pub(super) fn adopt(&self) -> bool {
         self.orphan.swap(false, SeqCst)
-    }
-
-    /// LSN and flags.
-    pub(crate) fn state(&self) -> FrameState {
-        FrameState::unpack(self.state.load(Acquire))
-    }
-
-    /// Called before a change is made and logged.
-    pub(crate) fn mark_dirty(&self) {
-        if self.state.load(Relaxed) & (DIRTY | FDIRTY) != DIRTY | FDIRTY {
-            self.state.fetch_or(DIRTY | FDIRTY, SeqCst);
-        }
-    }
-
-    /// Records that the change was logged at `lsn`.
-    pub(crate) fn changed(&self, lsn: Lsn) {
-        self.state.store(FrameState { lsn, dirty: true, fdirty: true }.pack(), Release);
-    }
-
-    /// Records that the layer has the version `lsn`, which is newer than disk if `dirty`. Does nothing if the
-    /// page has changed.
-    pub(crate) fn evicted(&self, lsn: Lsn, dirty: bool) {
-        let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
-            let state = FrameState::unpack(word);
-            let same = state.lsn == lsn;
-            same.then(|| FrameState { lsn: state.lsn, dirty: state.dirty && dirty, fdirty: false }.pack())
-        });
-    }
-
-    /// Records that disk has the version `lsn`. Does nothing if the page has changed.
-    pub(super) fn destaged(&self, lsn: Lsn) {
-        let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
-            let state = FrameState::unpack(word);
-            let same = state.lsn == lsn && !state.fdirty;
-            (same && state.dirty).then(|| FrameState { lsn: state.lsn, dirty: false, fdirty: false }.pack())
-        });
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Invariant: a latch is released before its pin.
 
-use super::frame::Frame;
-use super::{FrameId, Pool};
+use super::frame::{Frame, FrameId};
+use super::frames::Frames;
 use crate::PageNumber;
 use entresol_core::Lsn;
 use entresol_format::page::{header, header_mut};
@@ -12,26 +12,27 @@ use zerocopy::little_endian::U64;
 
 /// Keeps a page in its frame.
 pub(crate) struct Pin<'a> {
-    pool: &'a Pool,
+    frames: &'a Frames,
     frame: FrameId,
     page: PageNumber,
 }
 
 impl<'a> Pin<'a> {
-    pub(super) fn new(pool: &'a Pool, frame: FrameId, page: PageNumber) -> Pin<'a> {
-        Pin { pool, frame, page }
+    pub(super) fn new(frames: &'a Frames, frame: FrameId, page: PageNumber) -> Pin<'a> {
+        Pin { frames, frame, page }
     }
 
     pub(crate) fn page(&self) -> PageNumber {
         self.page
     }
 
-    pub(super) fn frame_id(&self) -> FrameId {
-        self.frame
+    /// Removes the page, which has no content, from its frame. The caller has latched it exclusively.
+    pub(super) fn withdraw(&self) {
+        self.frames.withdraw(self.frame, self.page);
     }
 
     pub(crate) fn frame(&self) -> &'a Frame {
-        &self.pool.frames[self.frame.0 as usize]
+        self.frames.get(self.frame)
     }
 
     /// Latches the page shared; `None` if its fetch has failed.
@@ -60,7 +61,7 @@ impl<'a> Pin<'a> {
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        self.pool.unpin(self.frame);
+        self.frames.unpin(self.frame);
     }
 }
 
@@ -122,8 +123,8 @@ impl<'a> PageWrite<'a> {
     /// The page's bytes for a change. Marks the frame dirty first.
     pub(crate) fn change(&mut self) -> &mut [u8] {
         self.blank = false;
-        self.pin.frame().mark_dirty();
-        if let Some(watcher) = &self.pin.pool.watcher
+        self.pin.frame().state.mark_dirty();
+        if let Some(watcher) = self.pin.frames.watcher()
             && !std::mem::replace(&mut self.watched, true)
         {
             watcher.changed(self.pin.page.id());
@@ -137,7 +138,7 @@ impl<'a> PageWrite<'a> {
         let head = header_mut(&mut self.data);
         head.lsn = U64::new(lsn.0);
         head.page = U64::new(id.0);
-        self.pin.frame().changed(lsn);
+        self.pin.frame().state.changed(lsn);
     }
 }
 
@@ -145,7 +146,7 @@ impl Drop for PageWrite<'_> {
     fn drop(&mut self) {
         if self.blank {
             // Under the latch: tasks that wait for it then find the frame without their page.
-            self.pin.pool.withdraw(&self.pin);
+            self.pin.withdraw();
         }
     }
 }

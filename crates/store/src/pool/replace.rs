@@ -3,8 +3,7 @@
 //! Invariant: the replacer contains exactly the frames with a page. It picks only frames whose pin the caller
 //! could take.
 
-use super::FrameId;
-use super::frame::Frame;
+use super::frame::{Frame, FrameId};
 use crate::Replacement;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::atomic::AtomicU32;

@@ -3,7 +3,7 @@
 //! Invariant: a shard has at least as many empty entries as full ones, so probing ends. There is no empty
 //! entry between a page's home index and its entry (removal shifts entries back).
 
-use super::FrameId;
+use super::frame::FrameId;
 use crate::PageNumber;
 use entresol_runtime::sync::{Rank, TinyMutex};
 

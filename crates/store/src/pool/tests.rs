@@ -178,7 +178,7 @@ fn a_destaged_page_is_clean_unless_it_has_changed() {
         let upstream = layer.upstream.get().unwrap().upgrade().unwrap();
         let dirty = |page| {
             let pin = pool.pin(PageNumber(page)).unwrap();
-            (pin.frame().state().dirty, pin.frame().state().fdirty)
+            (pin.frame().state.get().dirty, pin.frame().state.get().fdirty)
         };
         for page in [1, 3] {
             let mut write = pool.fix_exclusive(PageNumber(page)).unwrap();
@@ -228,9 +228,9 @@ fn no_version_is_noted_that_redo_has_made() {
         let log = Arc::new(MemoryDevice::new("log", LOG_START + (1 << 20)));
         let wal = Arc::new(Wal::create(log, 4096, Uuid::NIL, |_, _| Ok(())).unwrap());
         let found = wal.tail().end();
-        pool.set_log_end(found);
+        pool.wal_rule().set_log_end(found);
         pool.durable(&[(PageId(7), found)], None);
-        pool.set_wal(wal.clone());
+        pool.wal_rule().set_wal(wal.clone());
         pool.durable(&[(PageId(7), Lsn(found.0 - 8))], None);
         assert_eq!(wal.tail().end(), found, "a note is in the log");
         pool.durable(&[(PageId(7), Lsn(found.0 - 8)), (PageId(8), found)], None);
