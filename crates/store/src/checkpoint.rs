@@ -12,16 +12,17 @@
 //! its first record (8), its newest record before the redo point (8).
 
 use crate::bytes::{Reader, put_u32, put_u64};
-use crate::core::Core;
-use crate::txn::active::ActiveTxn;
-use crate::wal::Draft;
-use crate::wal::Room;
-use crate::wal::{FIRST_LSN, RecordKind, record};
+use crate::pool::Pool;
+use crate::undo::{ActiveTable, ActiveTxn, LogBounds};
+use crate::wal::{Draft, FIRST_LSN, RecordKind, Room, Wal, record};
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_engine::Uuid;
+use entresol_runtime::sync::{Mutex, Rank};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 /// The content of a checkpoint record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,31 +80,72 @@ impl CheckpointRecord {
     }
 }
 
-impl Core {
-    /// Makes a checkpoint; returns the LSN of its record. One at a time: a second caller waits, then makes
-    /// another one. Refused when the active transactions hold too much of the log (see [`crate::log_room`]).
-    pub(crate) fn make_checkpoint(&self) -> Result<Lsn, StoreError> {
-        let _lock = self.checkpoint.lock();
-        self.checkpoint_alone()
+/// Makes checkpoints.
+pub(crate) struct Checkpointer {
+    wal: Arc<Wal>,
+    pool: Arc<Pool>,
+    active: Arc<ActiveTable>,
+    bounds: Arc<LogBounds>,
+    page_bytes: usize,
+    /// Checkpoints are made one at a time.
+    turn: Mutex<()>,
+    /// A checkpoint was requested because the log fills up.
+    wanted: AtomicBool,
+    /// The store is closed: no more background work.
+    closed: AtomicBool,
+    made: AtomicU64,
+}
+
+impl Checkpointer {
+    pub(crate) fn new(
+        wal: Arc<Wal>,
+        pool: Arc<Pool>,
+        active: Arc<ActiveTable>,
+        bounds: Arc<LogBounds>,
+        page_bytes: usize,
+    ) -> Checkpointer {
+        Checkpointer {
+            wal,
+            pool,
+            active,
+            bounds,
+            page_bytes,
+            turn: Mutex::new(Rank::Checkpoint, ()),
+            wanted: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            made: AtomicU64::new(0),
+        }
     }
 
-    /// As [`Core::make_checkpoint`] for background tasks: does nothing and returns false when the store has
-    /// been closed. So nothing is written after [`Core::close`] has returned.
-    pub(crate) fn make_checkpoint_unless_closed(&self) -> Result<bool, StoreError> {
-        let _lock = self.checkpoint.lock();
+    /// Checkpoints completed since the store was opened.
+    pub(crate) fn made(&self) -> u64 {
+        self.made.load(Relaxed)
+    }
+
+    /// Makes a checkpoint; returns the LSN of its record. One at a time: a second caller waits, then makes
+    /// another one. Refused when the active transactions hold too much of the log (see [`crate::log_room`]).
+    pub(crate) fn make(&self) -> Result<Lsn, StoreError> {
+        let _lock = self.turn.lock();
+        self.make_alone()
+    }
+
+    /// As [`Checkpointer::make`] for background tasks: does nothing and returns false when the store has
+    /// been closed. So nothing is written after [`Checkpointer::close`] has returned.
+    pub(crate) fn make_unless_closed(&self) -> Result<bool, StoreError> {
+        let _lock = self.turn.lock();
         if self.closed.load(Relaxed) {
             return Ok(false);
         }
-        self.checkpoint_alone().map(|_| true)
+        self.make_alone().map(|_| true)
     }
 
     /// Makes the last checkpoint and closes the layer. The layer is closed even if the checkpoint is refused
     /// because active transactions hold the log. Then the next restart redoes from an older checkpoint and
     /// rolls them back.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
-        let _lock = self.checkpoint.lock();
+        let _lock = self.turn.lock();
         self.closed.store(true, Relaxed);
-        let checkpoint = self.checkpoint_alone();
+        let checkpoint = self.make_alone();
         if matches!(checkpoint, Ok(_) | Err(StoreError::LogFull { .. })) {
             self.pool.layer().close()?;
         }
@@ -111,14 +153,14 @@ impl Core {
     }
 
     /// Makes a checkpoint. The caller holds the checkpoint lock.
-    pub(crate) fn checkpoint_alone(&self) -> Result<Lsn, StoreError> {
-        self.check_log_held()?;
+    fn make_alone(&self) -> Result<Lsn, StoreError> {
+        self.bounds.check_log_held()?;
         let (redo_point, next_txn, active) =
-            self.active.snapshot(&self.wal, |end, actives| self.check_checkpoint(end.0, actives))?;
+            self.active.snapshot(&self.wal, |end, actives| self.bounds.check_checkpoint(end.0, actives))?;
         // Makes every frame's changes before the redo point durable in the log: one flush instead of one for
         // each frame.
         self.wal.flush(Lsn(redo_point.0 - 1))?;
-        let mut buffer = vec![0; self.page_bytes()];
+        let mut buffer = vec![0; self.page_bytes];
         self.pool.layer().checkpoint_begins();
         for index in 0..self.pool.frames() {
             self.pool.clean_frame(index, &mut buffer)?;
@@ -144,22 +186,43 @@ impl Core {
         self.wal.flush(lsn)?;
         debug_assert!(checkpoint.is_possible(lsn), "{checkpoint:?} at {lsn:?}");
         self.wal.set_checkpoint(lsn, checkpoint.oldest())?;
-        self.counters.checkpoints.fetch_add(1, Relaxed);
+        self.made.fetch_add(1, Relaxed);
         Ok(lsn)
     }
 
-    /// Starts periodic checkpoints if the options request them. They end with the store.
-    pub(crate) fn start_checkpoints(self: &Arc<Self>) {
-        let Some(interval) = self.options.checkpoint_interval else { return };
-        let core = Arc::downgrade(self);
+    /// Makes a checkpoint, unless another one has made room for `bytes` meanwhile.
+    pub(crate) fn make_for(&self, bytes: u64) -> Result<(), StoreError> {
+        let _lock = self.turn.lock();
+        match self.wal.ledger().used() + bytes <= self.wal.ledger().shares().clients_max()
+            && self.bounds.log_held() < self.wal.ledger().used() / 2
+        {
+            true => Ok(()),
+            false => self.make_alone().map(drop),
+        }
+    }
+
+    /// Makes a checkpoint in the background, unless one was requested already.
+    pub(crate) fn request(self: &Arc<Self>) {
+        if !self.wanted.swap(true, Relaxed) {
+            let checkpointer = self.clone();
+            entresol_runtime::spawn("checkpoint for log space", move || {
+                // Errors of the log and the layer are permanent: the next client gets them.
+                let _ = checkpointer.make_unless_closed();
+                checkpointer.wanted.store(false, Relaxed);
+            });
+        }
+    }
+
+    /// Starts a checkpoint in each `interval`. They end with the store.
+    pub(crate) fn start_periodic(self: &Arc<Self>, interval: Duration) {
+        let checkpointer = Arc::downgrade(self);
         entresol_runtime::spawn("checkpointer", move || {
             loop {
                 entresol_runtime::sleep(interval);
-                let Some(core) = core.upgrade() else { return };
+                let Some(checkpointer) = checkpointer.upgrade() else { return };
                 // A checkpoint is refused while active transactions hold too much of the log; other errors
                 // are permanent.
-                if !matches!(core.make_checkpoint_unless_closed(), Ok(true) | Err(StoreError::LogFull { .. }))
-                {
+                if !matches!(checkpointer.make_unless_closed(), Ok(true) | Err(StoreError::LogFull { .. })) {
                     return;
                 }
             }
@@ -170,10 +233,6 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::restart;
-    use crate::{Options, Parts, Store};
-    use entresol_device::MemoryDevice;
-    use entresol_engine::DiskLayer;
 
     #[test]
     fn the_record_survives_encoding_and_knows_the_oldest_lsn() {
@@ -191,27 +250,5 @@ mod tests {
         assert_eq!(record.oldest(), Lsn(400));
         assert_eq!(CheckpointRecord { active: vec![], ..record }.oldest(), Lsn(500));
         assert!((0..bytes.len()).all(|cut| CheckpointRecord::decode(&bytes[..cut]).is_none()));
-    }
-
-    /// A transaction enters the table of active transactions, and a checkpoint is made before its first
-    /// record.
-    #[test]
-    fn a_checkpoint_before_the_first_record_of_a_transaction_is_found_by_a_restart() {
-        let log = Arc::new(MemoryDevice::new("log", 2 << 20));
-        let disk = Arc::new(MemoryDevice::new("disk", 4 << 20));
-        let options = Options { page_bytes: 4096, frames: 64, ..Options::default() };
-        let layer = DiskLayer::create(disk.clone(), 4096).unwrap();
-        Store::create(Parts { layer, log: log.clone() }, options.clone()).unwrap().shutdown().unwrap();
-        let layer = DiskLayer::open(disk.clone(), 4096).unwrap();
-        let (core, _) = restart(&Parts { layer, log: log.clone() }, options.clone()).unwrap();
-        // All of the log is durable, so the checkpoint record is next.
-        core.wal.flush(core.wal.tail().end()).unwrap();
-        let txn = core.active.begin();
-        core.active.enter(&txn, &core.wal, 0);
-        core.make_checkpoint().unwrap();
-        drop(core);
-        let layer = DiskLayer::open(disk, 4096).unwrap();
-        let (_, report) = restart(&Parts { layer, log }, options).unwrap();
-        assert_eq!(report.losers, 1);
     }
 }

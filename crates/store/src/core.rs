@@ -1,116 +1,97 @@
-//! The parts and state shared within an open store.
-//!
-//! The order of the locks is that of their ranks (docs/LOCKING.md). A task that waits for a row lock holds no
-//! other lock. Page latches may be held while the log is flushed or a page is evicted to the layer, because
-//! neither ever waits for a page latch.
+//! The parts of an open store, put together. Arrows between rooms point one way (see the crate's `README.md`).
 
-use crate::locks::{LockName, LockTable};
-use crate::mtr::Mtr;
+use crate::Options;
+use crate::allocate::Allocator;
+use crate::btree::bulk::BulkLoader;
+use crate::btree::descend::Descent;
+use crate::btree::ground::Ground;
+use crate::btree::rows::Rows;
+use crate::btree::scan::Scanner;
+use crate::btree::split::Splitter;
+use crate::catalog::Catalog;
+use crate::checkpoint::Checkpointer;
+use crate::disk_room::DiskRoom;
+use crate::locks::LockTable;
+use crate::log_room::LogRoom;
+use crate::mtr::Mtrs;
 use crate::pool::Pool;
 use crate::space::Space;
-use crate::txn::active::ActiveTable;
-use crate::txn::undo::UndoLog;
-use crate::wal::Room;
-use crate::wal::{Wal, record};
-use crate::work::Work;
-use crate::{CpuModel, Options};
-use entresol_runtime::sync::{Mutex, Rank, TinyMutex};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use crate::txn::rollback::Rollback;
+use crate::txn::shared::Transactions;
+use crate::undo::{ActiveTable, LogBounds};
+use crate::wal::Wal;
+use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Core {
-    pub(crate) options: Options,
-    /// Set in a simulation that models processor time.
-    pub(crate) cpu: OnceLock<CpuModel>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) wal: Arc<Wal>,
-    pub(crate) space: Space,
-    pub(crate) active: ActiveTable,
-    pub(crate) locks: LockTable,
-    /// Structure modifications and allocations are made one at a time.
-    pub(crate) modification: Mutex<()>,
-    /// Checkpoints are made one at a time.
-    pub(crate) checkpoint: Mutex<()>,
-    /// A checkpoint was requested because the log fills up.
-    pub(crate) checkpoint_wanted: AtomicBool,
-    /// The store is closed: no more background work.
-    pub(crate) closed: AtomicBool,
-    pub(crate) counters: Counters,
-    buffers: TinyMutex<Vec<Buffers>>,
-}
-
-/// The buffers of a running transaction. Later transactions reuse them, so that buffers need not grow again.
-#[derive(Default)]
-pub(crate) struct Buffers {
-    pub(crate) work: Work,
-    pub(crate) undo: UndoLog,
-    pub(crate) locks: Vec<LockName>,
-}
-
-/// Maximum number of [`Buffers`] that are kept.
-const BUFFERS_KEPT: usize = 256;
-/// Buffers of more bytes than this are not kept.
-const BUFFER_BYTES_KEPT: usize = 1 << 18;
-
-/// Counters of [`crate::StoreMetrics`].
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) commits: AtomicU64,
-    pub(crate) aborts: AtomicU64,
-    pub(crate) deadlocks: AtomicU64,
-    pub(crate) checkpoints: AtomicU64,
+    pub(crate) space: Arc<Space>,
+    pub(crate) active: Arc<ActiveTable>,
+    pub(crate) checkpointer: Arc<Checkpointer>,
+    pub(crate) catalog: Catalog,
+    pub(crate) loader: BulkLoader,
+    pub(crate) rollback: Arc<Rollback>,
+    pub(crate) transactions: Arc<Transactions>,
 }
 
 impl Core {
-    pub(crate) fn new(options: Options, pool: Arc<Pool>, wal: Arc<Wal>, space: Space, next_txn: u64) -> Core {
+    /// `next_txn`: the number of the next transaction.
+    pub(crate) fn new(
+        options: &Options,
+        pool: Arc<Pool>,
+        wal: Arc<Wal>,
+        space: Space,
+        next_txn: u64,
+    ) -> Core {
+        let page_bytes = options.page_bytes as usize;
+        let space = Arc::new(space);
+        let active = Arc::new(ActiveTable::new(next_txn));
+        let bounds = Arc::new(LogBounds::new(wal.clone(), active.clone(), space.clone()));
+        let checkpointer = Arc::new(Checkpointer::new(
+            wal.clone(),
+            pool.clone(),
+            active.clone(),
+            bounds.clone(),
+            page_bytes,
+        ));
+        let log_room = Arc::new(LogRoom::new(wal.clone(), bounds.clone(), checkpointer.clone(), page_bytes));
+        let disk_room = Arc::new(DiskRoom::new(pool.clone(), space.clone(), active.clone()));
+        let mtrs = Mtrs::new(wal.clone(), options.full_page_writes);
+        let ground = Ground {
+            allocator: Arc::new(Allocator::new(pool.clone(), mtrs.clone(), space.clone(), disk_room.clone())),
+            descent: Descent::new(pool.clone()),
+            pool: pool.clone(),
+            mtrs,
+            space: space.clone(),
+            disk_room,
+            log_room: log_room.clone(),
+            page_bytes,
+        };
+        let splitter = Arc::new(Splitter::new(&ground));
+        let rows = Arc::new(Rows::new(&ground, splitter.clone(), bounds));
+        let locks = Arc::new(LockTable::new());
+        let scanner = Scanner::new(pool.clone(), ground.descent.clone(), space.clone(), locks.clone());
+        let rollback = Arc::new(Rollback::new(wal.clone(), active.clone(), rows.clone()));
+        let transactions = Transactions::new(
+            wal.clone(),
+            active.clone(),
+            locks,
+            log_room,
+            rows.clone(),
+            scanner,
+            rollback.clone(),
+        );
         Core {
-            options,
-            cpu: OnceLock::new(),
+            catalog: Catalog::new(&ground, wal.clone(), rows, splitter),
+            loader: BulkLoader::new(&ground, wal.clone()),
+            transactions: Arc::new(transactions),
             pool,
             wal,
             space,
-            active: ActiveTable::new(next_txn),
-            locks: LockTable::new(),
-            modification: Mutex::new(Rank::Modification, ()),
-            checkpoint: Mutex::new(Rank::Checkpoint, ()),
-            checkpoint_wanted: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            counters: Counters::default(),
-            buffers: TinyMutex::new(Rank::TransactionBuffers, Vec::new()),
+            active,
+            checkpointer,
+            rollback,
         }
-    }
-
-    pub(crate) fn page_bytes(&self) -> usize {
-        self.options.page_bytes as usize
-    }
-
-    /// Empty buffers for a transaction.
-    pub(crate) fn take_buffers(&self) -> Buffers {
-        self.buffers.lock().pop().unwrap_or_default()
-    }
-
-    /// Takes back the buffers of a transaction that has ended.
-    pub(crate) fn give_back(&self, mut buffers: Buffers) {
-        buffers.undo.clear();
-        buffers.locks.clear();
-        buffers.work.fixes = 0;
-        let mut kept = self.buffers.lock();
-        if kept.len() < BUFFERS_KEPT
-            && buffers.undo.capacity() + buffers.work.record.capacity() < BUFFER_BYTES_KEPT
-        {
-            kept.push(buffers);
-        }
-    }
-
-    /// Begins a mini-transaction in a started record.
-    pub(crate) fn mtr<'w, 'p>(&'w self, room: &'w Room<'w>, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
-        Mtr::new(&self.wal, room, self.options.full_page_writes, record)
-    }
-
-    /// Begins a mini-transaction of the system in the buffer `record`.
-    pub(crate) fn system_mtr<'w, 'p>(&'w self, room: &'w Room<'w>, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
-        record::start(record);
-        self.mtr(room, record)
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! 1. Clients grow the store (insert a row, make one longer, split, create or load a table) only while `free
 //!    >= KEPT + need`. `free` is the number of pages that can be allocated after the growth. `need` is the
-//!    number of pages that rollbacks of the active transactions may take ([`crate::undo_need`]).
+//!    number of pages that rollbacks of the active transactions may take ([`crate::undo`]).
 //! 2. Deletions and changes in place are always allowed. A page emptied by a deletion is freed, but by rule 1
 //!    no other transaction gets it while this transaction may need it back.
 //! 3. Rollbacks and restarts may allocate every free page.
@@ -28,51 +28,64 @@
 //! counted once, when the bound is not sufficient.
 
 use crate::StoreError;
-use crate::core::Core;
 use crate::page::bitmap;
-use crate::space::{bitmaps_to_come, check_bitmap};
+use crate::pool::Pool;
+use crate::space::{Space, bitmaps_to_come};
+use crate::undo::ActiveTable;
+use std::sync::Arc;
 
 /// Number of pages that clients must keep free.
 pub(crate) const KEPT: u64 = 16;
 
-impl Core {
-    /// An error unless clients may grow the store by `pages` (rule 1). The caller holds no latch and not the
-    /// modification lock.
-    pub(crate) fn check_disk_room(&self, pages: u64) -> Result<(), StoreError> {
-        if self.has_disk_room(pages) {
-            return Ok(());
-        }
-        let _lock = self.modification.lock();
-        self.check_disk_room_locked(pages)
+/// See the module's header.
+pub(crate) struct DiskRoom {
+    pool: Arc<Pool>,
+    space: Arc<Space>,
+    active: Arc<ActiveTable>,
+}
+
+impl DiskRoom {
+    pub(crate) fn new(pool: Arc<Pool>, space: Arc<Space>, active: Arc<ActiveTable>) -> DiskRoom {
+        DiskRoom { pool, space, active }
     }
 
-    /// As [`Core::check_disk_room`], for callers that hold the modification lock.
-    pub(crate) fn check_disk_room_locked(&self, pages: u64) -> Result<(), StoreError> {
-        if self.has_disk_room(pages) {
+    /// An error unless clients may grow the store by `pages` (rule 1). The caller holds no latch and not the
+    /// modification lock.
+    pub(crate) fn check(&self, pages: u64) -> Result<(), StoreError> {
+        if self.has(pages) {
+            return Ok(());
+        }
+        let _lock = self.space.modify();
+        self.check_locked(pages)
+    }
+
+    /// As [`DiskRoom::check`], for callers that hold the modification lock.
+    pub(crate) fn check_locked(&self, pages: u64) -> Result<(), StoreError> {
+        if self.has(pages) {
             return Ok(());
         }
         let _permit = self.pool.enter();
         self.count_free()?;
-        self.undo_need();
-        if self.has_disk_room(pages) {
+        self.active.find_oldest(self.space.allocations());
+        if self.has(pages) {
             return Ok(());
         }
-        Err(self.disk_full())
+        Err(self.full())
     }
 
-    /// As [`Core::check_disk_room`], but uses the current bound without a count of the free pages. Never
+    /// As [`DiskRoom::check`], but uses the current bound without a count of the free pages. Never
     /// waits, so it can be called under a latch: rows that are deleted from the latched page count.
-    pub(crate) fn has_disk_room(&self, pages: u64) -> bool {
+    pub(crate) fn has(&self, pages: u64) -> bool {
         self.space.free() >= KEPT + pages + self.pages_needed()
     }
 
     /// Maximum number of pages that rollbacks of the active transactions may take.
     fn pages_needed(&self) -> u64 {
         let splits = self.active.splits(self.space.allocations());
-        self.active.undo_needs().pages(splits, self.page_bytes() as u64)
+        self.active.undo_needs().pages(splits, self.space.page_bytes() as u64)
     }
 
-    fn disk_full(&self) -> StoreError {
+    fn full(&self) -> StoreError {
         StoreError::DiskFull {
             free: self.space.free(),
             reserved: KEPT + self.pages_needed(),
@@ -84,7 +97,7 @@ impl Core {
     pub(crate) fn check_on_disk(&self, page: u64) -> Result<(), StoreError> {
         match page < self.space.capacity() {
             true => Ok(()),
-            false => Err(self.disk_full()),
+            false => Err(self.full()),
         }
     }
 
@@ -94,14 +107,14 @@ impl Core {
         if self.space.is_counted() {
             return Ok(());
         }
-        let (page_bytes, capacity) = (self.page_bytes(), self.space.capacity());
+        let (page_bytes, capacity) = (self.space.page_bytes(), self.space.capacity());
         let group_pages = u64::from(bitmap::group_pages(page_bytes));
         let groups = self.space.groups();
         let mut free = 0;
         for group in 0..groups {
             let number = bitmap::bitmap_of_group(group, page_bytes);
             let page = self.pool.fix_shared(number)?;
-            check_bitmap(&page, number)?;
+            bitmap::check(&page, number)?;
             let on_disk = capacity.saturating_sub(u64::from(group) * group_pages).min(group_pages);
             free += u64::from(bitmap::count_free(&page, on_disk as u32));
         }

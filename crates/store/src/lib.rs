@@ -16,9 +16,11 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod allocate;
 mod blank;
 mod btree;
 mod bytes;
+mod catalog;
 mod checkpoint;
 mod core;
 mod cpu;
@@ -41,13 +43,14 @@ mod space;
 mod store;
 mod table;
 mod txn;
-mod undo_need;
+mod undo;
 mod wal;
 mod watch;
 mod work;
 
 pub use access::{Direction, Lock};
 pub use btree::verify::VerifyReport;
+pub use catalog::TABLE_NAME_MAX;
 pub use cpu::CpuModel;
 pub use error::StoreError;
 pub use examine::{LogReport, examine_log};
@@ -56,7 +59,7 @@ pub use id::{PageNumber, TxnId};
 pub use metrics::{RestartReport, StoreMetrics};
 pub use options::{MIN_FRAMES, Options, Parts, Replacement};
 pub use points::POINTS;
-pub use store::{Store, TABLE_NAME_MAX};
+pub use store::Store;
 pub use table::Table;
 pub use txn::Txn;
 pub use watch::PageWatcher;

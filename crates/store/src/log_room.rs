@@ -9,7 +9,7 @@
 //! - `U`, used: from the oldest needed record to the end, rounded up to a sector;
 //! - `R`, reserved: bytes that operations in progress may still append ([`Room`]), each with the padding of a
 //!   sector;
-//! - `N`, needed: bytes that rollbacks and ends of the active transactions may append ([`crate::undo_need`]).
+//! - `N`, needed: bytes that rollbacks and ends of the active transactions may append ([`crate::undo`]).
 //!
 //! Rules:
 //!
@@ -43,54 +43,59 @@
 //! for a checkpoint. The modification lock may be held: no task that has room waits for it.
 
 use crate::StoreError;
-use crate::core::Core;
-use crate::page::node::max_row;
-use crate::txn::active::TxnState;
-use crate::undo_need::{IMAGES_OF_SPLIT, Sizes, UndoNeed, padding_share};
-use crate::wal::Room;
+use crate::checkpoint::Checkpointer;
+use crate::undo::{IMAGES_OF_SPLIT, LogBounds, padding_share};
+use crate::wal::{Room, Wal};
 use entresol_runtime::sync::{Hold, Rank};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Images in the records of one step of a structure modification: at most nine pages that are not cleared,
 /// and a bitmap.
 const IMAGES_OF_STEP: u64 = 10;
 /// Bytes of a step's records without its images.
 const STEP_BYTES: u64 = 2048;
-/// Bytes of a page change without the page and the row: header, undo entry, padding.
-const CHANGE_BYTES: u64 = 128;
 /// How many checkpoints a client makes for room before it gives up.
 const ROUNDS: usize = 8;
 
-impl Core {
+/// See the module's header.
+pub(crate) struct LogRoom {
+    wal: Arc<Wal>,
+    bounds: Arc<LogBounds>,
+    checkpointer: Arc<Checkpointer>,
+    page_bytes: usize,
+}
+
+impl LogRoom {
+    pub(crate) fn new(
+        wal: Arc<Wal>,
+        bounds: Arc<LogBounds>,
+        checkpointer: Arc<Checkpointer>,
+        page_bytes: usize,
+    ) -> LogRoom {
+        LogRoom { wal, bounds, checkpointer, page_bytes }
+    }
+
     /// Called before a change, without any latch. If a third of the log or more is used, a checkpoint is made
     /// in the background, provided that it frees half of the used bytes.
-    pub(crate) fn make_log_room(self: &Arc<Self>) {
+    pub(crate) fn make(&self) {
         let used = self.wal.ledger().used();
-        if used < self.wal.ledger().area() / 3 || self.log_held() >= used / 2 {
+        if used < self.wal.ledger().area() / 3 || self.bounds.log_held() >= used / 2 {
             return;
         }
-        if !self.checkpoint_wanted.swap(true, Relaxed) {
-            let core = self.clone();
-            entresol_runtime::spawn("checkpoint for log space", move || {
-                // Errors of the log and the layer are permanent: the next client gets them.
-                let _ = core.make_checkpoint_unless_closed();
-                core.checkpoint_wanted.store(false, Relaxed);
-            });
-        }
+        self.checkpointer.request();
     }
 
     /// Room for the change of a row.
-    pub(crate) fn room_for_change(&self) -> Result<Room<'_>, StoreError> {
-        self.reserve(self.change_bytes())
+    pub(crate) fn for_change(&self) -> Result<Room<'_>, StoreError> {
+        self.reserve(self.bounds.change_bytes())
     }
 
     /// Room for one step of a structure modification, which may increase the need of other transactions. The
     /// caller may hold the modification lock, and holds no permit and no latch.
-    pub(crate) fn room_for_step(&self) -> Result<Room<'_>, StoreError> {
+    pub(crate) fn for_step(&self) -> Result<Room<'_>, StoreError> {
         let sector = self.wal.ledger().sector();
-        let split = IMAGES_OF_SPLIT * (self.page_bytes() as u64 + 64 + padding_share(sector));
-        self.reserve(STEP_BYTES + IMAGES_OF_STEP * (self.page_bytes() as u64 + 64) + 2 * sector + split)
+        let split = IMAGES_OF_SPLIT * (self.page_bytes as u64 + 64 + padding_share(sector));
+        self.reserve(STEP_BYTES + IMAGES_OF_STEP * (self.page_bytes as u64 + 64) + 2 * sector + split)
     }
 
     /// Reserves `bytes`; waits for operations in progress or for a checkpoint. [`StoreError::LogFull`] if
@@ -100,111 +105,21 @@ impl Core {
         Hold::may_wait(Rank::Checkpoint);
         let mut rounds = 0;
         loop {
-            if let Some(room) = self.wal.ledger().try_reserve(bytes, self.undo_need_estimate()) {
+            if let Some(room) = self.wal.ledger().try_reserve(bytes, self.bounds.undo_need_estimate()) {
                 return Ok(room);
             }
-            let need = self.undo_need();
+            let need = self.bounds.undo_need();
             if let Some(room) = self.wal.ledger().try_reserve(bytes, need) {
                 return Ok(room);
             }
             if self.wal.ledger().wait_for_release(bytes, need) {
                 continue;
             }
-            if rounds == ROUNDS || self.is_held_against(bytes) {
-                return Err(self.log_full());
+            if rounds == ROUNDS || self.bounds.is_held_against(bytes) {
+                return Err(self.bounds.log_full());
             }
-            self.make_checkpoint_for(bytes)?;
+            self.checkpointer.make_for(bytes)?;
             rounds += 1;
         }
-    }
-
-    /// Makes a checkpoint, unless another one has made room for `bytes` meanwhile.
-    fn make_checkpoint_for(&self, bytes: u64) -> Result<(), StoreError> {
-        let _lock = self.checkpoint.lock();
-        match self.wal.ledger().used() + bytes <= self.wal.ledger().shares().clients_max()
-            && self.log_held() < self.wal.ledger().used() / 2
-        {
-            true => Ok(()),
-            false => self.checkpoint_alone().map(drop),
-        }
-    }
-
-    /// Called before the transaction logs a change whose undo may append `need` (rule 2).
-    pub(crate) fn enter(&self, txn: &Arc<TxnState>, need: UndoNeed) -> Result<(), StoreError> {
-        let need = if txn.has_records() { need } else { need.with_end() };
-        self.active.add(txn, need);
-        let fits = |total_need: u64| {
-            let filled = self.wal.ledger().used() + self.wal.ledger().reserved();
-            total_need <= self.wal.ledger().shares().need_max()
-                && filled + total_need <= self.wal.ledger().shares().total_max()
-        };
-        let refused = !fits(self.undo_need_estimate()) && !fits(self.undo_need());
-        if refused {
-            self.active.subtract(txn, need);
-            return Err(self.log_full());
-        }
-        self.active.enter(txn, &self.wal, self.space.allocations());
-        Ok(())
-    }
-
-    /// An error if a checkpoint may not move the redo point to `end` (rule 4).
-    pub(crate) fn check_checkpoint(&self, end: u64, actives: usize) -> Result<(), StoreError> {
-        let used = self.wal.ledger().used_to(end);
-        let total =
-            used + self.wal.ledger().reserved() + self.undo_need_estimate() + self.checkpoint_bytes(actives);
-        match actives == 0 || total <= self.wal.ledger().shares().checkpoint_max() {
-            true => Ok(()),
-            false => Err(self.wal.ledger().full(used, self.undo_need_estimate())),
-        }
-    }
-
-    /// An error if the active transactions hold so much of the log that no checkpoint may be made.
-    pub(crate) fn check_log_held(&self) -> Result<(), StoreError> {
-        match self.is_held_against(self.change_bytes()) {
-            true => Err(self.log_full()),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether no checkpoint can make room for `bytes`.
-    fn is_held_against(&self, bytes: u64) -> bool {
-        self.log_held() + bytes + self.checkpoint_bytes(0) > self.wal.ledger().shares().clients_max()
-    }
-
-    /// Maximum number of bytes that the change of a row appends, including the padding of a flush.
-    fn change_bytes(&self) -> u64 {
-        let page_bytes = self.page_bytes();
-        CHANGE_BYTES + (page_bytes + 2 * max_row(page_bytes)) as u64 + self.wal.ledger().sector()
-    }
-
-    /// Maximum number of bytes that a checkpoint appends, including the padding of its two flushes.
-    fn checkpoint_bytes(&self, actives: usize) -> u64 {
-        64 + 24 * actives as u64 + 2 * self.wal.ledger().sector()
-    }
-
-    /// Bytes of the log that no checkpoint can free, because an active transaction may need them.
-    fn log_held(&self) -> u64 {
-        self.active.first().map_or(0, |first| self.wal.tail().end().0.saturating_sub(first.0))
-    }
-
-    /// Number of bytes that rollbacks of the active transactions may append.
-    pub(crate) fn undo_need(&self) -> u64 {
-        self.active.find_oldest(self.space.allocations());
-        self.undo_need_estimate()
-    }
-
-    /// As [`Core::undo_need`], but may also count splits from before the oldest active transaction.
-    fn undo_need_estimate(&self) -> u64 {
-        let splits = self.active.splits(self.space.allocations());
-        let sizes = Sizes {
-            pages: self.space.end().into(),
-            page_bytes: self.options.page_bytes.into(),
-            sector: self.wal.ledger().sector(),
-        };
-        self.active.undo_needs().log_bytes(splits, sizes)
-    }
-
-    fn log_full(&self) -> StoreError {
-        self.wal.ledger().full(self.wal.ledger().used(), self.undo_need())
     }
 }

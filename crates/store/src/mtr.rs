@@ -13,14 +13,40 @@ use crate::page::op::PageOp;
 use crate::pool::PageWrite;
 use crate::wal::Draft;
 use crate::wal::Room;
-use crate::wal::{RecordKind, Wal};
+use crate::wal::{RecordKind, Wal, record};
 use crate::{PageNumber, TxnId};
 use arrayvec::ArrayVec;
 use entresol_core::Lsn;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// Maximum number of pages of one mini-transaction.
 pub(crate) const MTR_PAGES_MAX: usize = 16;
+
+/// Begins mini-transactions in a log.
+#[derive(Clone)]
+pub(crate) struct Mtrs {
+    wal: Arc<Wal>,
+    /// [`crate::Options::full_page_writes`].
+    full_page_writes: bool,
+}
+
+impl Mtrs {
+    pub(crate) fn new(wal: Arc<Wal>, full_page_writes: bool) -> Mtrs {
+        Mtrs { wal, full_page_writes }
+    }
+
+    /// Begins a mini-transaction in a started record.
+    pub(crate) fn begin<'w, 'p>(&'w self, room: &'w Room<'w>, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
+        Mtr::new(&self.wal, room, self.full_page_writes, record)
+    }
+
+    /// Begins a mini-transaction of the system in the buffer `record`.
+    pub(crate) fn begin_system<'w, 'p>(&'w self, room: &'w Room<'w>, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
+        record::start(record);
+        self.begin(room, record)
+    }
+}
 
 /// A mini-transaction under construction.
 pub(crate) struct Mtr<'w, 'p> {
@@ -36,12 +62,7 @@ pub(crate) struct Mtr<'w, 'p> {
 impl<'w, 'p> Mtr<'w, 'p> {
     /// Begins a mini-transaction in the buffer `record`, which was started and contains the content before
     /// the pages' changes. `room` was reserved for the record.
-    pub(crate) fn new(
-        wal: &'w Wal,
-        room: &'w Room<'w>,
-        full_page_writes: bool,
-        record: &'w mut Vec<u8>,
-    ) -> Mtr<'w, 'p> {
+    fn new(wal: &'w Wal, room: &'w Room<'w>, full_page_writes: bool, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
         Mtr {
             room,
             pages_start: record.len(),

@@ -25,9 +25,8 @@ use crate::mtr::for_each_page;
 use crate::page::op::PageOp;
 use crate::page::{bitmap, meta};
 use crate::pool::{PageWrite, Pool};
-use crate::space::{Space, check_bitmap};
-use crate::txn::active::ActiveTxn;
-use crate::txn::undo::Undo;
+use crate::space::Space;
+use crate::undo::{ActiveTxn, Undo};
 use crate::wal::log::{Resume, clear_behind};
 use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
@@ -54,7 +53,7 @@ struct History {
 }
 
 /// Opens the store on `parts`.
-pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, RestartReport), StoreError> {
+pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartReport), StoreError> {
     let start = entresol_runtime::now();
     let device = &*parts.log;
     // If the program was killed without a power failure, there may be records that are not durable yet. If a
@@ -105,13 +104,13 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     let (redo_fetched, redo_from_flash) = pool.fetch_counts();
 
     let space = find_space(&pool, options.page_bytes as usize)?;
-    let core = Arc::new(Core::new(options, pool, wal, space, history.next_txn));
+    let core = Core::new(&options, pool, wal, space, history.next_txn);
     let losers = history.losers.len() as u64;
     scan.follow(&master);
     undo(&core, &mut scan, history.losers)?;
     let undone = entresol_runtime::now();
     let (pages_fetched, pages_from_flash) = core.pool.fetch_counts();
-    core.make_checkpoint()?;
+    core.checkpointer.make()?;
     let report = RestartReport {
         duration: entresol_runtime::now().since(start),
         analysis: analysed.since(start),
@@ -389,7 +388,7 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
     let capacity = pool.layer().capacity_pages();
     check_capacity(number.0.into(), capacity)?;
     let page = pool.fix_shared(number)?;
-    check_bitmap(&page, number)?;
+    bitmap::check(&page, number)?;
     if !bitmap::get(&page, number.0 % bitmap::group_pages(page_bytes)) {
         return Err(StoreError::Corrupt {
             place: format!("bitmap page {number}"),
@@ -403,11 +402,7 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
 }
 
 /// Rolls back the transactions without a commit or end record.
-fn undo(
-    core: &Arc<Core>,
-    scan: &mut LogScan<'_>,
-    losers: BTreeMap<TxnId, ActiveTxn>,
-) -> Result<(), StoreError> {
+fn undo(core: &Core, scan: &mut LogScan<'_>, losers: BTreeMap<TxnId, ActiveTxn>) -> Result<(), StoreError> {
     let mut work = Work::default();
     for loser in losers.into_values() {
         let txn = core.active.restore(loser);
@@ -419,7 +414,7 @@ fn undo(
                 RecordKind::Update => {
                     let undo = Undo::decode(&mut reader).ok_or_else(|| nonsense(&header))?;
                     points::LOSER_UNDONE.reach();
-                    core.undo_one(&mut work, &txn, undo, header.previous)?;
+                    core.rollback.undo_one(&mut work, &txn, undo, header.previous)?;
                     header.previous
                 }
                 RecordKind::Compensation => {
@@ -433,7 +428,37 @@ fn undo(
             }
             at = before;
         }
-        core.log_end(&mut work, &txn, RecordKind::End);
+        core.rollback.log_end(&mut work, &txn, RecordKind::End);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use entresol_device::MemoryDevice;
+    use entresol_engine::DiskLayer;
+
+    /// A transaction enters the table of active transactions, and a checkpoint is made before its first
+    /// record.
+    #[test]
+    fn a_checkpoint_before_the_first_record_of_a_transaction_is_found_by_a_restart() {
+        let log = Arc::new(MemoryDevice::new("log", 2 << 20));
+        let disk = Arc::new(MemoryDevice::new("disk", 4 << 20));
+        let options = Options { page_bytes: 4096, frames: 64, ..Options::default() };
+        let layer = DiskLayer::create(disk.clone(), 4096).unwrap();
+        Store::create(Parts { layer, log: log.clone() }, options.clone()).unwrap().shutdown().unwrap();
+        let layer = DiskLayer::open(disk.clone(), 4096).unwrap();
+        let (core, _) = restart(&Parts { layer, log: log.clone() }, options.clone()).unwrap();
+        // All of the log is durable, so the checkpoint record is next.
+        core.wal.flush(core.wal.tail().end()).unwrap();
+        let txn = core.active.begin();
+        core.active.enter(&txn, &core.wal, 0);
+        core.checkpointer.make().unwrap();
+        drop(core);
+        let layer = DiskLayer::open(disk, 4096).unwrap();
+        let (_, report) = restart(&Parts { layer, log }, options).unwrap();
+        assert_eq!(report.losers, 1);
+    }
 }

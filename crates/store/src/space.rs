@@ -1,24 +1,22 @@
-//! The free pages: allocation from the bitmap pages.
+//! The pages of the store as far as they are known in memory: its end, its free pages, and who may change
+//! these.
 //!
-//! Invariant: pages are allocated and freed only by structure modifications, which hold the core's
-//! modification lock, and in the same log record that links or unlinks them. The hints here may be wrong: the
-//! bitmap decides.
+//! Invariant: pages are allocated and freed only by structure modifications, which hold the modification
+//! lock, and in the same log record that links or unlinks them. The hints here may be wrong: the bitmap
+//! decides.
 
-use crate::core::Core;
-use crate::page::meta::{GROUPS_OFFSET, META_PAGE};
-use crate::page::op::PageOp;
-use crate::page::{PageKind, bitmap, kind};
-use crate::pool::Pin;
-use crate::wal::RecordKind;
-use crate::wal::Room;
-use crate::{PageNumber, StoreError, TxnId};
-use entresol_runtime::sync::{Rank, TinyMutex};
+use crate::PageNumber;
+use crate::page::bitmap;
+use entresol_runtime::sync::{Mutex, MutexGuard, Rank, TinyMutex};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 /// See the module's header.
 pub(crate) struct Space {
+    page_bytes: usize,
+    /// Structure modifications and allocations are made one at a time.
+    modification: Mutex<()>,
     /// Groups that may have free pages, each with a bit below which no page is free.
     hints: TinyMutex<BTreeMap<u32, u32>>,
     groups: AtomicU32,
@@ -32,23 +30,6 @@ pub(crate) struct Space {
     /// the modification lock.
     free: AtomicU64,
     is_counted: AtomicBool,
-}
-
-/// A free page chosen for allocation: its bit must be set in the record that links it. No other task can
-/// choose it while the modification lock is held.
-pub(crate) struct Allocation<'a> {
-    pub page: PageNumber,
-    /// The bitmap page, to be latched last.
-    pub bitmap: Pin<'a>,
-    /// The bit.
-    pub bit: u32,
-}
-
-impl Allocation<'_> {
-    /// The change of the bitmap page.
-    pub(crate) fn op(&self) -> PageOp<'static> {
-        PageOp::Bits { first: self.bit, count: 1, allocated: true }
-    }
 }
 
 /// Page numbers stay below this.
@@ -68,6 +49,8 @@ impl Space {
         let behind = capacity.saturating_sub(end.into());
         let free = behind.saturating_sub(bitmaps_to_come(groups, capacity, page_bytes));
         Space {
+            page_bytes,
+            modification: Mutex::new(Rank::Modification, ()),
             capacity,
             free: AtomicU64::new(free),
             is_counted: AtomicBool::new(false),
@@ -76,6 +59,16 @@ impl Space {
             end: AtomicU32::new(end),
             allocations: AtomicU64::new(0),
         }
+    }
+
+    /// The modification lock: structure modifications and allocations are made one at a time.
+    pub(crate) fn modify(&self) -> MutexGuard<'_, ()> {
+        self.modification.lock()
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page_bytes
     }
 
     pub(crate) fn groups(&self) -> u32 {
@@ -125,88 +118,31 @@ impl Space {
         self.free.store(self.free().saturating_sub(pages), Relaxed);
     }
 
-    fn hint(&self) -> Option<(u32, u32)> {
+    /// A group that may have free pages, and a bit below which none is free.
+    pub(crate) fn hint(&self) -> Option<(u32, u32)> {
         self.hints.lock().first_key_value().map(|(group, bit)| (*group, *bit))
     }
-}
 
-impl Core {
-    /// Chooses a free page and pins its bitmap page. The caller holds the modification lock and no latches.
-    pub(crate) fn allocate(
-        &self,
-        record: &mut Vec<u8>,
-        room: &Room<'_>,
-    ) -> Result<Allocation<'_>, StoreError> {
-        let page_bytes = self.page_bytes();
-        loop {
-            let Some((group, from)) = self.space.hint() else {
-                self.add_group(record, room)?;
-                continue;
-            };
-            let number = bitmap::bitmap_of_group(group, page_bytes);
-            let bitmap = self.pool.fix_shared(number)?;
-            check_bitmap(&bitmap, number)?;
-            match bitmap::first_free(&bitmap, from) {
-                Some(bit) => {
-                    let page = PageNumber(group * bitmap::group_pages(page_bytes) + bit);
-                    self.check_on_disk(page.0.into())?;
-                    return Ok(Allocation { page, bitmap: bitmap.unlatch(), bit });
-                }
-                None => {
-                    self.space.hints.lock().remove(&group);
-                }
-            }
-        }
-    }
-
-    /// Pins the bitmap page of `page`, for a later free of `page`.
-    pub(crate) fn bitmap_for(&self, page: PageNumber) -> Result<Pin<'_>, StoreError> {
-        let (group, _) = bitmap::place(page, self.page_bytes());
-        let number = bitmap::bitmap_of_group(group, self.page_bytes());
-        let bitmap = self.pool.fix_shared(number)?;
-        check_bitmap(&bitmap, number)?;
-        Ok(bitmap.unlatch())
+    /// The group has no free page.
+    pub(crate) fn is_full(&self, group: u32) {
+        self.hints.lock().remove(&group);
     }
 
     /// Called after the record that allocated a page is logged.
     pub(crate) fn allocated(&self, page: PageNumber) {
-        let (group, bit) = bitmap::place(page, self.page_bytes());
-        self.space.hints.lock().insert(group, bit + 1);
-        self.space.end.fetch_max(page.0 + 1, Relaxed);
-        self.space.take_free(1);
-        self.space.allocations.fetch_add(1, Relaxed);
+        let (group, bit) = bitmap::place(page, self.page_bytes);
+        self.hints.lock().insert(group, bit + 1);
+        self.end.fetch_max(page.0 + 1, Relaxed);
+        self.take_free(1);
+        self.allocations.fetch_add(1, Relaxed);
     }
 
     /// Called after the record that freed `page` is logged.
     pub(crate) fn freed(&self, page: PageNumber) {
-        let (group, bit) = bitmap::place(page, self.page_bytes());
-        self.space.free.fetch_add(1, Relaxed);
-        let mut hints = self.space.hints.lock();
+        let (group, bit) = bitmap::place(page, self.page_bytes);
+        self.free.fetch_add(1, Relaxed);
+        let mut hints = self.hints.lock();
         let hint = hints.entry(group).or_insert(bit);
         *hint = (*hint).min(bit);
     }
-
-    fn add_group(&self, record: &mut Vec<u8>, room: &Room<'_>) -> Result<(), StoreError> {
-        let group = self.space.groups();
-        self.check_on_disk(u64::from(group) * u64::from(bitmap::group_pages(self.page_bytes())) + 1)?;
-        let number = bitmap::bitmap_of_group(group, self.page_bytes());
-        let meta = self.pool.fix_exclusive(META_PAGE)?;
-        let mut page = self.pool.fix_new(number)?;
-        bitmap::format(page.change(), group);
-        let mut mtr = self.system_mtr(room, record);
-        mtr.change(meta, &[PageOp::Word { at: GROUPS_OFFSET as u16, value: group + 1 }]);
-        mtr.replaced(page);
-        mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
-        // The first page of the group stays free: it is allocated next.
-        self.space.grown(group + 1, number.0 + 1, 0);
-        Ok(())
-    }
-}
-
-/// Refuses a page that is not a bitmap page.
-pub(crate) fn check_bitmap(page: &[u8], number: PageNumber) -> Result<(), StoreError> {
-    if kind(page) != PageKind::Bitmap as u16 {
-        return Err(StoreError::WrongKind { page: number, expected: "a bitmap page", found: kind(page) });
-    }
-    Ok(())
 }

@@ -1,35 +1,21 @@
 //! Creation, open and close of stores; tables.
 
-use crate::btree::descend::Target;
-use crate::btree::verify::VerifyReport;
+use crate::btree::verify::{VerifyReport, verify};
+use crate::catalog::nonsense_in_catalog;
 use crate::core::Core;
-use crate::page::meta::{CATALOG_ROOT, META_PAGE};
-use crate::page::node::{self, Node, SLOT_BYTES, is_node};
-use crate::page::op::PageOp;
-use crate::page::{bitmap, meta};
+use crate::page::meta::CATALOG_ROOT;
+use crate::page::node::{Node, is_node};
 use crate::pool::Pool;
 use crate::space::Space;
-use crate::wal::Room;
-use crate::wal::{RecordKind, Wal};
+use crate::wal::Wal;
 use crate::work::Work;
 use crate::{
-    CpuModel, Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Table, Txn, TxnId,
-    recovery,
+    CpuModel, Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Table, Txn, recovery,
 };
 use entresol_core::{Lsn, PageId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Maximum length of a table name, in bytes.
-pub const TABLE_NAME_MAX: usize = 64;
-
-fn nonsense_in_catalog(name: &[u8]) -> StoreError {
-    StoreError::Corrupt {
-        place: format!("catalog, table {:?}", String::from_utf8_lossy(name)),
-        expected: "the number of a page".into(),
-        found: "a row of another length".into(),
-    }
-}
+use std::time::Duration;
 
 /// An open store. Cheap to clone; all clones are the same store. A drop of the last clone without
 /// [`Store::shutdown`] is a crash: the next open recovers. A checkpoint that is then in progress continues to
@@ -59,11 +45,18 @@ impl Store {
         pool.wal_rule().set_wal(wal.clone());
         let (capacity, page_bytes) = (pool.layer().capacity_pages(), options.page_bytes as usize);
         let space = Space::new(1, CATALOG_ROOT.0 + 1, capacity, page_bytes);
-        let core = Arc::new(Core::new(options, pool, wal, space, 1));
-        core.format()?;
-        core.make_checkpoint()?;
-        core.start_checkpoints();
-        Ok(Store { core })
+        let core = Core::new(&options, pool, wal, space, 1);
+        core.catalog.format()?;
+        core.checkpointer.make()?;
+        Ok(Store::started(core, options.checkpoint_interval))
+    }
+
+    /// Starts the background work of an open store.
+    fn started(core: Core, checkpoint_interval: Option<Duration>) -> Store {
+        if let Some(interval) = checkpoint_interval {
+            core.checkpointer.start_periodic(interval);
+        }
+        Store { core: Arc::new(core) }
     }
 
     /// In a simulation: from now on transactions take processor time. On threads this has no effect.
@@ -71,12 +64,13 @@ impl Store {
     /// # Panics
     /// If it was called before.
     pub fn model_cpu(&self, model: CpuModel) {
-        assert!(self.core.cpu.set(model).is_ok(), "the processor is modelled once");
+        assert!(self.core.transactions.cpu.set(model).is_ok(), "the processor is modelled once");
     }
 
     /// Opens an existing store: ARIES restart, which is short after a clean shutdown.
     pub fn open(parts: Parts, options: Options) -> Result<(Store, RestartReport), StoreError> {
         options.check()?;
+        let interval = options.checkpoint_interval;
         let (core, report) = recovery::restart(&parts, options)
             .inspect_err(|error| tracing::warn!("store not opened: {error}"))?;
         tracing::info!(
@@ -86,26 +80,17 @@ impl Store {
             losers = report.losers,
             "store opened"
         );
-        core.start_checkpoints();
-        Ok((Store { core }, report))
+        Ok((Store::started(core, interval), report))
     }
 
     /// Creates an empty table; it is durable when this returns.
     pub fn create_table(&self, name: &str) -> Result<Table, StoreError> {
-        if name.is_empty() || name.len() > TABLE_NAME_MAX {
-            return Err(StoreError::Config(format!(
-                "a table's name has 1 to {TABLE_NAME_MAX} bytes; {name:?} has {}",
-                name.len()
-            )));
-        }
-        self.core.create_table(name)
+        self.core.catalog.create(name)
     }
 
     /// The table of that name.
     pub fn table(&self, name: &str) -> Result<Option<Table>, StoreError> {
-        let mut work = Work::default();
-        let found = self.core.row_get(&mut work, CATALOG_ROOT, name.as_bytes(), Table::from_row)?;
-        found.map(|table| table.ok_or_else(|| nonsense_in_catalog(name.as_bytes()))).transpose()
+        self.core.catalog.find(name)
     }
 
     /// All tables with their names, in the names' order.
@@ -141,19 +126,19 @@ impl Store {
         fill: f64,
         rows: &mut dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> bool,
     ) -> Result<u64, StoreError> {
-        self.core.bulk_load(&mut Work::default(), table.root(), fill, rows)
+        self.core.loader.load(&mut Work::default(), table.root(), fill, rows)
     }
 
     /// Begins a transaction.
     pub fn begin(&self) -> Txn {
-        Txn::begin(&self.core)
+        Txn::begin(&self.core.transactions)
     }
 
     /// Makes a fuzzy checkpoint; clients continue meanwhile. Returns the LSN of its record.
     /// [`StoreError::LogFull`] if the active transactions hold half of the log: a checkpoint would free
     /// nothing.
     pub fn checkpoint(&self) -> Result<Lsn, StoreError> {
-        self.core.make_checkpoint()
+        self.core.checkpointer.make()
     }
 
     /// Pages allocated on the disk, including free ones below the highest.
@@ -182,12 +167,12 @@ impl Store {
         StoreMetrics {
             fixes,
             hits,
-            commits: core.counters.commits.load(Relaxed),
-            aborts: core.counters.aborts.load(Relaxed),
-            deadlocks: core.counters.deadlocks.load(Relaxed),
+            commits: core.transactions.counters.commits.load(Relaxed),
+            aborts: core.transactions.counters.aborts.load(Relaxed),
+            deadlocks: core.transactions.counters.deadlocks.load(Relaxed),
             log_bytes,
             log_syncs,
-            checkpoints: core.counters.checkpoints.load(Relaxed),
+            checkpoints: core.checkpointer.made(),
             tier: core.pool.layer().metrics(),
         }
     }
@@ -196,7 +181,7 @@ impl Store {
     pub fn verify(&self) -> Result<VerifyReport, StoreError> {
         let mut roots = vec![CATALOG_ROOT];
         roots.extend(self.tables()?.iter().map(|(_, table)| table.root()));
-        self.core.verify(&roots)
+        verify(&self.core.pool, &self.core.space, &roots)
     }
 
     /// Makes a checkpoint, drains the layer and ends background work: nothing is written after this returns.
@@ -204,63 +189,6 @@ impl Store {
     /// the checkpoint is refused, this returns [`StoreError::LogFull`]. Then the layer is closed, all commits
     /// are durable, and the next open redoes from the earlier checkpoint and rolls the transactions back.
     pub fn shutdown(self) -> Result<(), StoreError> {
-        self.core.close()
-    }
-}
-
-impl Core {
-    /// Writes the first pages: meta, bitmap, catalog.
-    fn format(&self) -> Result<(), StoreError> {
-        let mut record = Vec::new();
-        let mut meta_page = self.pool.fix_new(META_PAGE)?;
-        let mut bitmap_page = self.pool.fix_new(bitmap::bitmap_of_group(0, self.page_bytes()))?;
-        let mut catalog = self.pool.fix_new(CATALOG_ROOT)?;
-        meta::format(meta_page.change());
-        bitmap::format(bitmap_page.change(), 0);
-        bitmap::set(bitmap_page.change(), CATALOG_ROOT.0, true);
-        node::format(catalog.change(), 0, CATALOG_ROOT);
-        let room = Room::kept();
-        let mut mtr = self.system_mtr(&room, &mut record);
-        mtr.replaced(meta_page);
-        mtr.replaced(bitmap_page);
-        mtr.replaced(catalog);
-        mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
-        Ok(())
-    }
-
-    /// One record allocates the root, formats it and inserts it into the catalog.
-    fn create_table(&self, name: &str) -> Result<Table, StoreError> {
-        let mut work = Work::default();
-        let key = name.as_bytes();
-        loop {
-            {
-                let _lock = self.modification.lock();
-                let room = self.room_for_step()?;
-                self.check_disk_room_locked(1)?;
-                let _permit = self.pool.enter();
-                let allocation = self.allocate(&mut work.record, &room)?;
-                let bit = allocation.op();
-                let root = allocation.page;
-                let mut page = self.pool.fix_new(root)?;
-                let leaf = self.leaf_exclusive(&mut work, CATALOG_ROOT, Target::Key(key))?;
-                let value = root.0.to_le_bytes();
-                let Err(slot) = Node(&leaf).find(key) else {
-                    return Err(StoreError::TableExists(name.to_owned()));
-                };
-                if key.len() + value.len() + SLOT_BYTES <= Node(&leaf).free() {
-                    node::format(page.change(), 0, root);
-                    let bitmap_page = crate::btree::split::write_pinned(allocation.bitmap)?;
-                    let mut mtr = self.system_mtr(&room, &mut work.record);
-                    mtr.change(leaf, &[PageOp::Insert { slot: slot as u16, key, value: &value }]);
-                    mtr.replaced(page);
-                    mtr.change(bitmap_page, &[bit]);
-                    let (lsn, _) = mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
-                    self.allocated(root);
-                    self.wal.flush(lsn)?;
-                    return Ok(Table { id: root.0 });
-                }
-            }
-            self.make_room(&mut work, CATALOG_ROOT, key, key.len() + 4 + SLOT_BYTES, false)?;
-        }
+        self.core.checkpointer.close()
     }
 }

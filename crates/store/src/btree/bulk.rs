@@ -8,17 +8,19 @@
 //! loaded pages, although their LSN is older than every record. The reasons: the end never shrinks while the
 //! store is open, and opening makes a checkpoint.
 
+use super::ground::Ground;
 use super::split::separator;
-use crate::core::Core;
 use crate::page::node::{self, NODE_HEADER_BYTES, Node, NodeMut, SLOT_BYTES, max_key, max_row};
 use crate::page::op::PageOp;
 use crate::page::{bitmap, meta};
-use crate::wal::RecordKind;
+use crate::pool::Pool;
+use crate::wal::{RecordKind, Wal};
 use crate::work::Work;
 use crate::{PageNumber, StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_engine::Victim;
 use entresol_format::page::header_mut;
+use std::sync::Arc;
 use zerocopy::little_endian::U64;
 
 /// LSN of loaded pages: older than every record.
@@ -34,7 +36,7 @@ struct Level {
 }
 
 struct Loader<'a> {
-    core: &'a Core,
+    ground: &'a Ground,
     root: PageNumber,
     levels: Vec<Level>,
     /// Last key of the last leaf that was evicted to the layer.
@@ -44,10 +46,20 @@ struct Loader<'a> {
     capacity: usize,
 }
 
-impl Core {
+/// Loads tables.
+pub(crate) struct BulkLoader {
+    ground: Ground,
+    wal: Arc<Wal>,
+}
+
+impl BulkLoader {
+    pub(crate) fn new(ground: &Ground, wal: Arc<Wal>) -> BulkLoader {
+        BulkLoader { ground: ground.clone(), wal }
+    }
+
     /// Fills the empty tree at `root`. `rows` writes the next key and value into its arguments, or returns
     /// false.
-    pub(crate) fn bulk_load(
+    pub(crate) fn load(
         &self,
         work: &mut Work,
         root: PageNumber,
@@ -58,25 +70,25 @@ impl Core {
         if !(0.5..=1.0).contains(&fill) {
             return Err(refuse(format!("fill is {fill}; allowed is 0.5 ..= 1.0")));
         }
-        let _lock = self.modification.lock();
+        let _lock = self.ground.space.modify();
         {
-            let page = self.pool.fix_shared(root)?;
+            let page = self.ground.pool.fix_shared(root)?;
             super::descend::check_node(&page, root)?;
             if Node(&page).level() > 0 || Node(&page).count() > 0 {
                 return Err(refuse("the table is not empty".into()));
             }
         }
-        let first_new = self.space.end();
+        let first_new = self.ground.space.end();
         let mut loader = Loader {
-            core: self,
+            ground: &self.ground,
             root,
             levels: Vec::new(),
             last_key: None,
             next: first_new,
-            capacity: ((self.page_bytes() - NODE_HEADER_BYTES) as f64 * fill) as usize,
+            capacity: ((self.ground.page_bytes - NODE_HEADER_BYTES) as f64 * fill) as usize,
         };
         loader.add_level();
-        let (max_key, max_row) = (max_key(self.page_bytes()), max_row(self.page_bytes()));
+        let (max_key, max_row) = (max_key(self.ground.page_bytes), max_row(self.ground.page_bytes));
         let (mut key, mut value, mut before) = (Vec::new(), Vec::new(), Vec::new());
         let mut count = 0;
         loop {
@@ -98,7 +110,7 @@ impl Core {
             count += 1;
         }
         if count > 0 {
-            loader.finish(work)?;
+            self.wal.flush(loader.finish(work)?)?;
         }
         Ok(count)
     }
@@ -106,20 +118,20 @@ impl Core {
 
 impl Loader<'_> {
     fn add_level(&mut self) {
-        let mut page = vec![0; self.core.page_bytes()];
+        let mut page = vec![0; self.ground.page_bytes];
         node::format(&mut page, self.levels.len() as u16, self.root);
         self.levels.push(Level { page, first: Vec::new(), number: PageNumber::NONE });
     }
 
     /// The next page number that is not a bitmap's.
     fn take_number(&mut self) -> Result<PageNumber, StoreError> {
-        let taken = self.next - self.core.space.end();
-        self.core.check_disk_room_locked(u64::from(taken) + 1)?;
-        let (group, _) = bitmap::place(PageNumber(self.next), self.core.page_bytes());
-        if bitmap::bitmap_of_group(group, self.core.page_bytes()).0 == self.next {
+        let taken = self.next - self.ground.space.end();
+        self.ground.disk_room.check_locked(u64::from(taken) + 1)?;
+        let (group, _) = bitmap::place(PageNumber(self.next), self.ground.page_bytes);
+        if bitmap::bitmap_of_group(group, self.ground.page_bytes).0 == self.next {
             self.next += 1;
         }
-        self.core.check_on_disk(self.next.into())?;
+        self.ground.disk_room.check_on_disk(self.next.into())?;
         self.next += 1;
         Ok(PageNumber(self.next - 1))
     }
@@ -178,7 +190,7 @@ impl Loader<'_> {
     /// Evicts the level's page and adds it to the level above.
     fn close_page(&mut self, level: usize, number: PageNumber) -> Result<(), StoreError> {
         NodeMut(&mut self.levels[level].page).forget_run();
-        evict_page(self.core, number, &mut self.levels[level].page)?;
+        evict_page(&self.ground.pool, number, &mut self.levels[level].page)?;
         if self.levels.len() == level + 1 {
             self.add_level();
         }
@@ -188,23 +200,24 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Closes all levels except the topmost, moves that into the root, and allocates the pages.
-    fn finish(mut self, work: &mut Work) -> Result<(), StoreError> {
+    /// Closes all levels except the topmost, moves that into the root, and allocates the pages. Returns the LSN
+    /// of the record.
+    fn finish(mut self, work: &mut Work) -> Result<Lsn, StoreError> {
         let mut level = 0;
         while level + 1 < self.levels.len() {
             let number = self.number_of(level)?;
             self.close_page(level, number)?;
             level += 1;
         }
-        let core = self.core;
-        let page_bytes = core.page_bytes();
+        let ground = self.ground;
+        let page_bytes = ground.page_bytes;
         let group_pages = bitmap::group_pages(page_bytes);
-        let old_groups = core.space.groups();
+        let old_groups = ground.space.groups();
         let new_groups = self.next.div_ceil(group_pages).max(old_groups);
         // The bitmap of the last group counts, even if no page after it was taken.
         self.next = self.next.max(bitmap::bitmap_of_group(new_groups - 1, page_bytes).0 + 1);
-        core.check_on_disk(u64::from(self.next) - 1)?;
-        let first_new = core.space.end();
+        ground.disk_room.check_on_disk(u64::from(self.next) - 1)?;
+        let first_new = ground.space.end();
         for group in old_groups..new_groups {
             let mut page = vec![0; page_bytes];
             bitmap::format(&mut page, group);
@@ -212,11 +225,11 @@ impl Loader<'_> {
             for bit in 0..end {
                 bitmap::set(&mut page, bit, true);
             }
-            evict_page(core, bitmap::bitmap_of_group(group, page_bytes), &mut page)?;
+            evict_page(&ground.pool, bitmap::bitmap_of_group(group, page_bytes), &mut page)?;
         }
-        core.pool.layer().checkpoint()?;
-        let room = core.room_for_step()?;
-        let mut root = core.pool.fix_exclusive(self.root)?;
+        ground.pool.layer().checkpoint()?;
+        let room = ground.log_room.for_step()?;
+        let mut root = ground.pool.fix_exclusive(self.root)?;
         if Node(&root).level() > 0 || Node(&root).count() > 0 {
             return Err(StoreError::BulkLoad {
                 table: self.root.0,
@@ -224,9 +237,9 @@ impl Loader<'_> {
             });
         }
         // All steps that can fail are before the first change.
-        let meta = core.pool.fix_exclusive(meta::META_PAGE)?;
+        let meta = ground.pool.fix_exclusive(meta::META_PAGE)?;
         let last = old_groups - 1;
-        let bits = core.pool.fix_exclusive(bitmap::bitmap_of_group(last, page_bytes))?;
+        let bits = ground.pool.fix_exclusive(bitmap::bitmap_of_group(last, page_bytes))?;
         let top = &self.levels[level].page;
         let behind = entresol_format::page::PAGE_HEADER_BYTES;
         node::format(root.change(), level as u16, self.root);
@@ -234,23 +247,23 @@ impl Loader<'_> {
         NodeMut(root.change()).forget_run();
         let first = first_new - last * group_pages;
         let count = (self.next - last * group_pages).min(group_pages).saturating_sub(first);
-        let mut mtr = core.system_mtr(&room, &mut work.record);
+        let mut mtr = ground.mtrs.begin_system(&room, &mut work.record);
         mtr.replaced(root);
         mtr.change(meta, &[PageOp::Word { at: meta::GROUPS_OFFSET as u16, value: new_groups }]);
         mtr.change(bits, &[PageOp::Bits { first, count, allocated: true }]);
         let (lsn, _) = mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
         let bitmaps = new_groups - old_groups;
-        core.space.grown(new_groups, self.next, u64::from(self.next - first_new - bitmaps));
-        core.wal.flush(lsn)
+        ground.space.grown(new_groups, self.next, u64::from(self.next - first_new - bitmaps));
+        Ok(lsn)
     }
 }
 
 /// Evicts a page to the layer that was never in the pool.
-fn evict_page(core: &Core, number: PageNumber, page: &mut [u8]) -> Result<(), StoreError> {
+fn evict_page(pool: &Pool, number: PageNumber, page: &mut [u8]) -> Result<(), StoreError> {
     let head = header_mut(page);
     head.page = U64::new(number.id().0);
     head.lsn = U64::new(LOADED_LSN.0);
     let victim = Victim { page: number.id(), lsn: LOADED_LSN, dirty: true, fdirty: true };
-    core.pool.layer().evict(victim, page)?;
+    pool.layer().evict(victim, page)?;
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! From the root to a leaf by latch coupling.
 
-use crate::core::Core;
 use crate::page::kind;
 use crate::page::node::{Node, is_node};
-use crate::pool::{PageRead, PageWrite, Pin};
+use crate::pool::{PageRead, PageWrite, Pin, Pool};
 use crate::work::Work;
 use crate::{PageNumber, StoreError};
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// The target of a descent.
 #[derive(Clone, Copy)]
@@ -29,7 +29,17 @@ impl Target<'_> {
     }
 }
 
-impl Core {
+/// Finds leaves.
+#[derive(Clone)]
+pub(crate) struct Descent {
+    pool: Arc<Pool>,
+}
+
+impl Descent {
+    pub(crate) fn new(pool: Arc<Pool>) -> Descent {
+        Descent { pool }
+    }
+
     /// The leaf for `target`, latched shared.
     pub(crate) fn leaf_shared(
         &self,

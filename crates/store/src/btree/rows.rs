@@ -1,14 +1,14 @@
 //! Reads, inserts, changes and deletes of a row.
 
 use super::descend::Target;
+use super::ground::Ground;
+use super::split::Splitter;
+use super::unlink::Unlinker;
 use crate::bytes::put_u64;
-use crate::core::Core;
 use crate::page::node::{Node, SLOT_BYTES, max_key, max_row};
 use crate::page::op::PageOp;
 use crate::pool::PageWrite;
-use crate::txn::active::TxnState;
-use crate::txn::undo::{Undo, UndoLog};
-use crate::undo_need::{Reshaping, UndoNeed};
+use crate::undo::{LogBounds, Reshaping, TxnState, Undo, UndoLog, UndoNeed};
 use crate::wal::RecordKind;
 use crate::wal::Room;
 use crate::wal::record::{self, RECORD_HEADER_BYTES};
@@ -33,23 +33,35 @@ impl Author<'_> {
     }
 }
 
-impl Core {
+/// Reads and changes rows.
+pub(crate) struct Rows {
+    ground: Ground,
+    splitter: Arc<Splitter>,
+    unlinker: Unlinker,
+    bounds: Arc<LogBounds>,
+}
+
+impl Rows {
+    pub(crate) fn new(ground: &Ground, splitter: Arc<Splitter>, bounds: Arc<LogBounds>) -> Rows {
+        Rows { ground: ground.clone(), splitter, unlinker: Unlinker::new(ground), bounds }
+    }
+
     /// Calls `visit` with the row; `None` if there is none.
-    pub(crate) fn row_get<T>(
+    pub(crate) fn get<T>(
         &self,
         work: &mut Work,
         root: PageNumber,
         key: &[u8],
         visit: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>, StoreError> {
-        let _permit = self.pool.enter();
-        let leaf = self.leaf_shared(work, root, Target::Key(key))?;
+        let _permit = self.ground.pool.enter();
+        let leaf = self.ground.descent.leaf_shared(work, root, Target::Key(key))?;
         let node = Node(&leaf);
         Ok(node.find(key).ok().map(|slot| visit(node.value(slot))))
     }
 
     /// Adds a row.
-    pub(crate) fn row_insert(
+    pub(crate) fn insert(
         &self,
         work: &mut Work,
         mut author: Author<'_>,
@@ -61,14 +73,14 @@ impl Core {
         let need = key.len() + value.len() + SLOT_BYTES;
         loop {
             let room = self.room_of(&author)?;
-            let permit = self.pool.enter();
-            let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
+            let permit = self.ground.pool.enter();
+            let leaf = self.ground.descent.leaf_exclusive(work, root, Target::Key(key))?;
             let node = Node(&leaf);
             let Err(slot) = node.find(key) else { return Err(StoreError::DuplicateKey) };
-            if need <= node.free() && !author.rolls_back() && !self.has_disk_room(0) {
+            if need <= node.free() && !author.rolls_back() && !self.ground.disk_room.has(0) {
                 drop(leaf);
                 drop((permit, room));
-                self.check_disk_room(0)?;
+                self.ground.disk_room.check(0)?;
                 continue;
             }
             if need <= node.free() {
@@ -78,12 +90,12 @@ impl Core {
             }
             drop(leaf);
             drop((permit, room));
-            self.make_room(work, root, key, need, author.rolls_back())?;
+            self.splitter.make_room(work, root, key, need, author.rolls_back())?;
         }
     }
 
     /// Replaces a row's value. False if there is no such row.
-    pub(crate) fn row_update(
+    pub(crate) fn update(
         &self,
         work: &mut Work,
         mut author: Author<'_>,
@@ -94,8 +106,8 @@ impl Core {
         self.check_row(key, value)?;
         loop {
             let room = self.room_of(&author)?;
-            let permit = self.pool.enter();
-            let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
+            let permit = self.ground.pool.enter();
+            let leaf = self.ground.descent.leaf_exclusive(work, root, Target::Key(key))?;
             let node = Node(&leaf);
             let Ok(slot) = node.find(key) else { return Ok(false) };
             let old = node.value(slot);
@@ -113,10 +125,10 @@ impl Core {
             };
             let need = value.len().saturating_sub(old.len());
             let grows = need > 0 && !author.rolls_back();
-            if grows && need <= node.free() && !self.has_disk_room(0) {
+            if grows && need <= node.free() && !self.ground.disk_room.has(0) {
                 drop(leaf);
                 drop((permit, room));
-                self.check_disk_room(0)?;
+                self.ground.disk_room.check(0)?;
                 continue;
             }
             if need <= node.free() {
@@ -127,12 +139,12 @@ impl Core {
             }
             drop(leaf);
             drop((permit, room));
-            self.make_room(work, root, key, need, author.rolls_back())?;
+            self.splitter.make_room(work, root, key, need, author.rolls_back())?;
         }
     }
 
     /// Replaces bytes of a row's value. False if there is no such row, or it is too short.
-    pub(crate) fn row_patch(
+    pub(crate) fn patch(
         &self,
         work: &mut Work,
         mut author: Author<'_>,
@@ -142,8 +154,8 @@ impl Core {
         bytes: &[u8],
     ) -> Result<bool, StoreError> {
         let room = self.room_of(&author)?;
-        let _permit = self.pool.enter();
-        let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
+        let _permit = self.ground.pool.enter();
+        let leaf = self.ground.descent.leaf_exclusive(work, root, Target::Key(key))?;
         let Ok(slot) = Node(&leaf).find(key) else { return Ok(false) };
         let end = at as usize + bytes.len();
         if end > Node(&leaf).value(slot).len() {
@@ -157,7 +169,7 @@ impl Core {
     }
 
     /// Removes a row. False if there is none.
-    pub(crate) fn row_delete(
+    pub(crate) fn delete(
         &self,
         work: &mut Work,
         mut author: Author<'_>,
@@ -165,8 +177,8 @@ impl Core {
         key: &[u8],
     ) -> Result<bool, StoreError> {
         let room = self.room_of(&author)?;
-        let permit = self.pool.enter();
-        let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
+        let permit = self.ground.pool.enter();
+        let leaf = self.ground.descent.leaf_exclusive(work, root, Target::Key(key))?;
         let Ok(slot) = Node(&leaf).find(key) else { return Ok(false) };
         let empties = Node(&leaf).count() == 1 && leaf.number() != root;
         let value = Node(&leaf).value(slot);
@@ -176,7 +188,7 @@ impl Core {
         self.finish_change(work, &room, &mut author, leaf, op, reshaping)?;
         if empties {
             drop((permit, room));
-            self.unlink_empty(work, root, key, author.rolls_back())?;
+            self.unlinker.unlink_empty(work, root, key, author.rolls_back())?;
         }
         Ok(true)
     }
@@ -205,13 +217,13 @@ impl Core {
             Author::Forward(txn, log) => {
                 let undo = &work.record[RECORD_HEADER_BYTES..];
                 let need = UndoNeed::of_change(undo.len(), reshaping, log.visit(leaf.number()));
-                self.enter(txn, need)?;
+                self.bounds.enter(txn, need)?;
                 log.draft(undo);
                 (RecordKind::Update, *txn)
             }
             Author::Rollback(txn, _) => (RecordKind::Compensation, *txn),
         };
-        let mut mtr = self.mtr(room, &mut work.record);
+        let mut mtr = self.ground.mtrs.begin(room, &mut work.record);
         mtr.change(leaf, &[op]);
         let (lsn, _) = mtr.commit(kind, txn.id(), Some(txn.last()));
         if let Author::Forward(_, log) = author {
@@ -222,11 +234,11 @@ impl Core {
 
     /// Room in the log for a change by `author`.
     fn room_of(&self, author: &Author<'_>) -> Result<Room<'_>, StoreError> {
-        if author.rolls_back() { Ok(Room::kept()) } else { self.room_for_change() }
+        if author.rolls_back() { Ok(Room::kept()) } else { self.ground.log_room.for_change() }
     }
 
     fn check_row(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        let (max_key, max_row) = (max_key(self.page_bytes()), max_row(self.page_bytes()));
+        let (max_key, max_row) = (max_key(self.ground.page_bytes), max_row(self.ground.page_bytes));
         if key.len() > max_key || key.len() + value.len() > max_row {
             return Err(StoreError::RowTooLarge { key: key.len(), value: value.len(), max_key, max_row });
         }

@@ -6,13 +6,14 @@
 //! is tried under the latch. If another transaction has it, the scan releases all latches, waits, and seeks
 //! again.
 
-use super::descend::{Target, check_level};
-use crate::core::Core;
-use crate::locks::{LockName, Request};
+use super::descend::{Descent, Target, check_level};
+use crate::locks::{LockName, LockTable, Request};
 use crate::page::node::Node;
-use crate::pool::{PageRead, Pin};
+use crate::pool::{PageRead, Pin, Pool};
+use crate::space::Space;
 use crate::work::Work;
 use crate::{Direction, Lock, PageNumber, StoreError, TxnId};
+use std::sync::Arc;
 
 /// The range of a scan.
 pub(crate) struct Range<'a> {
@@ -37,7 +38,24 @@ enum Step {
     NextLeaf,
 }
 
-impl Core {
+/// Scans trees.
+pub(crate) struct Scanner {
+    pool: Arc<Pool>,
+    descent: Descent,
+    space: Arc<Space>,
+    locks: Arc<LockTable>,
+}
+
+impl Scanner {
+    pub(crate) fn new(
+        pool: Arc<Pool>,
+        descent: Descent,
+        space: Arc<Space>,
+        locks: Arc<LockTable>,
+    ) -> Scanner {
+        Scanner { pool, descent, space, locks }
+    }
+
     /// Visits the rows of `range` until `visit` returns false. New row locks are pushed to `held`.
     pub(crate) fn scan(
         &self,
@@ -82,7 +100,7 @@ impl Core {
                 (Direction::Backward, false) => Target::Before(&place.key),
                 _ => Target::Key(&place.key),
             };
-            let mut leaf = self.leaf_shared(work, range.root, target)?;
+            let mut leaf = self.descent.leaf_shared(work, range.root, target)?;
             let mut slot = match (Node(&leaf).find(&place.key), backward) {
                 (Err(slot), _) => slot,
                 (Ok(slot), false) => slot + usize::from(!place.inclusive),

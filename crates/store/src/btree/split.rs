@@ -5,7 +5,7 @@
 //! inserts orders at a hundred such points, one per district.)
 
 use super::descend::Target;
-use crate::core::Core;
+use super::ground::Ground;
 use crate::page::node::{self, CHILD_BYTES, Node, NodeMut, SLOT_BYTES};
 use crate::page::op::PageOp;
 use crate::pool::Pin;
@@ -19,7 +19,16 @@ const RUN_WITHIN: u16 = 2;
 /// The same at a page's right end, where fewer are sufficient.
 const RUN_AT_END: u16 = 1;
 
-impl Core {
+/// Splits pages.
+pub(crate) struct Splitter {
+    ground: Ground,
+}
+
+impl Splitter {
+    pub(crate) fn new(ground: &Ground) -> Splitter {
+        Splitter { ground: ground.clone() }
+    }
+
     /// Does one step towards `need` free bytes in the leaf for `key`: splits the leaf, or a page above it
     /// that must have room first. The caller holds no latches, no permit and no room, and must look again.
     /// `rolls_back`: the room of both log and disk that is reserved for rollbacks may be used.
@@ -36,21 +45,21 @@ impl Core {
         // before the lock is taken, so no other task waits for that. If the sibling is another page by then,
         // that one is fetched.
         {
-            let _permit = self.pool.enter();
-            let right = Node(&self.leaf_shared(work, root, Target::Key(key))?).right();
+            let _permit = self.ground.pool.enter();
+            let right = Node(&self.ground.descent.leaf_shared(work, root, Target::Key(key))?).right();
             if right.is_some() {
-                drop(self.pool.fix_shared(right)?);
+                drop(self.ground.pool.fix_shared(right)?);
             }
         }
-        let _lock = self.modification.lock();
-        let room = if rolls_back { Room::kept() } else { self.room_for_step()? };
+        let _lock = self.ground.space.modify();
+        let room = if rolls_back { Room::kept() } else { self.ground.log_room.for_step()? };
         if !rolls_back {
-            self.check_disk_room_locked(1)?;
+            self.ground.disk_room.check_locked(1)?;
         }
-        let _permit = self.pool.enter();
-        let path = self.path(work, root, key)?;
+        let _permit = self.ground.pool.enter();
+        let path = self.ground.descent.path(work, root, key)?;
         let leaf = path.len() - 1;
-        if Node(&self.pool.fix_shared(path[leaf].0)?).free() >= need {
+        if Node(&self.ground.pool.fix_shared(path[leaf].0)?).free() >= need {
             return Ok(());
         }
         self.split_or_prepare(work, &room, root, &path, leaf, (key, need))
@@ -69,11 +78,11 @@ impl Core {
     ) -> Result<(), StoreError> {
         let Some(above) = index.checked_sub(1) else { return self.grow_root(work, room, root) };
         let longest = {
-            let page = self.pool.fix_shared(path[index].0)?;
+            let page = self.ground.pool.fix_shared(path[index].0)?;
             let node = Node(&page);
             (0..node.count()).map(|slot| node.key(slot).len()).max().unwrap_or(0).max(row.0.len())
         };
-        if Node(&self.pool.fix_shared(path[above].0)?).free() < longest + CHILD_BYTES + SLOT_BYTES {
+        if Node(&self.ground.pool.fix_shared(path[above].0)?).free() < longest + CHILD_BYTES + SLOT_BYTES {
             return self.split_or_prepare(work, room, root, path, above, row);
         }
         self.split(work, room, root, path[above], path[index], row)
@@ -81,11 +90,11 @@ impl Core {
 
     /// Moves the root's content to a new page, which becomes its only child.
     fn grow_root(&self, work: &mut Work, room: &Room<'_>, root: PageNumber) -> Result<(), StoreError> {
-        let allocation = self.allocate(&mut work.record, room)?;
+        let allocation = self.ground.allocator.allocate(&mut work.record, room)?;
         let bit = allocation.op();
-        let mut new = self.pool.fix_new(allocation.page)?;
+        let mut new = self.ground.pool.fix_new(allocation.page)?;
         work.fixes += 3;
-        let mut page = self.pool.fix_exclusive(root)?;
+        let mut page = self.ground.pool.fix_exclusive(root)?;
         let level = Node(&page).level();
         let behind = entresol_format::page::PAGE_HEADER_BYTES;
         node::format(new.change(), level, root);
@@ -93,12 +102,12 @@ impl Core {
         node::format(page.change(), level + 1, root);
         NodeMut(page.change()).insert(0, b"", &allocation.page.0.to_le_bytes());
         let bitmap = write_pinned(allocation.bitmap)?;
-        let mut mtr = self.system_mtr(room, &mut work.record);
+        let mut mtr = self.ground.mtrs.begin_system(room, &mut work.record);
         mtr.replaced(page);
         mtr.replaced(new);
         mtr.change(bitmap, &[bit]);
         mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
-        self.allocated(allocation.page);
+        self.ground.space.allocated(allocation.page);
         Ok(())
     }
 
@@ -114,16 +123,16 @@ impl Core {
         (key, need): (&[u8], usize),
     ) -> Result<(), StoreError> {
         // All pages are fetched into DRAM first, so nothing waits for I/O under the latches.
-        let allocation = self.allocate(&mut work.record, room)?;
+        let allocation = self.ground.allocator.allocate(&mut work.record, room)?;
         let bit = allocation.op();
-        let mut new = self.pool.fix_new(allocation.page)?;
-        let parent = self.pool.fix_shared(parent)?.unlatch();
+        let mut new = self.ground.pool.fix_new(allocation.page)?;
+        let parent = self.ground.pool.fix_shared(parent)?.unlatch();
         let (child, right) = {
-            let page = self.pool.fix_shared(child)?;
+            let page = self.ground.pool.fix_shared(child)?;
             let right = Node(&page).right();
             (page.unlatch(), right)
         };
-        let right = if right.is_some() { Some(self.pool.fix_shared(right)?.unlatch()) } else { None };
+        let right = if right.is_some() { Some(self.ground.pool.fix_shared(right)?.unlatch()) } else { None };
         work.fixes += 5;
 
         let parent = write_pinned(parent)?;
@@ -158,7 +167,7 @@ impl Core {
             half.set_right(node.right());
         }
         let bitmap = write_pinned(allocation.bitmap)?;
-        let mut mtr = self.system_mtr(room, &mut work.record);
+        let mut mtr = self.ground.mtrs.begin_system(room, &mut work.record);
         let link = number.0.to_le_bytes();
         mtr.change(parent, &[PageOp::Insert { slot: parent_slot as u16 + 1, key: &separator, value: &link }]);
         let truncate = PageOp::Truncate { slot: at as u16 };
@@ -173,7 +182,7 @@ impl Core {
         }
         mtr.change(bitmap, &[bit]);
         mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
-        self.allocated(number);
+        self.ground.space.allocated(number);
         Ok(())
     }
 }

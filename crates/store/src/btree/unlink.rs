@@ -3,8 +3,8 @@
 //! So a table used as a queue, filled at one end and emptied at the other, keeps its size. Half-full pages
 //! are not merged.
 
+use super::ground::Ground;
 use super::split::write_pinned;
-use crate::core::Core;
 use crate::mtr::MTR_PAGES_MAX;
 use crate::page::node::{self, Node};
 use crate::page::op::PageOp;
@@ -15,7 +15,16 @@ use crate::wal::Room;
 use crate::work::Work;
 use crate::{PageNumber, StoreError, TxnId};
 
-impl Core {
+/// Unlinks pages.
+pub(crate) struct Unlinker {
+    ground: Ground,
+}
+
+impl Unlinker {
+    pub(crate) fn new(ground: &Ground) -> Unlinker {
+        Unlinker { ground: ground.clone() }
+    }
+
     /// Unlinks the leaf for `key` if it is still empty and is not the root. The caller holds no latches, no
     /// permit and no room. Without room in the log the leaf stays. Later inserts use it, and the last
     /// deletion from it frees it.
@@ -27,19 +36,19 @@ impl Core {
         key: &[u8],
         rolls_back: bool,
     ) -> Result<(), StoreError> {
-        let _lock = self.modification.lock();
+        let _lock = self.ground.space.modify();
         let room = if rolls_back {
             Room::kept()
         } else {
-            match self.room_for_step() {
+            match self.ground.log_room.for_step() {
                 Err(StoreError::LogFull { .. }) => return Ok(()),
                 room => room?,
             }
         };
-        let _permit = self.pool.enter();
-        let path = self.path(work, root, key)?;
+        let _permit = self.ground.pool.enter();
+        let path = self.ground.descent.path(work, root, key)?;
         let (links, leaf_number) = {
-            let leaf = self.pool.fix_shared(path[path.len() - 1].0)?;
+            let leaf = self.ground.pool.fix_shared(path[path.len() - 1].0)?;
             if path.len() == 1 || Node(&leaf).count() > 0 {
                 return Ok(());
             }
@@ -52,16 +61,19 @@ impl Core {
         }
 
         // All pages into DRAM first. Then the latches: top down, left to right, bitmaps last.
-        let pin =
-            |page: PageNumber| -> Result<Pin<'_>, StoreError> { Ok(self.pool.fix_shared(page)?.unlatch()) };
+        let pin = |page: PageNumber| -> Result<Pin<'_>, StoreError> {
+            Ok(self.ground.pool.fix_shared(page)?.unlatch())
+        };
         let top = pin(path[above].0)?;
         let chain = freed.iter().map(|page| pin(*page)).collect::<Result<Vec<_>, _>>()?;
         let sibling = |page: PageNumber| page.is_some().then(|| pin(page)).transpose();
         let siblings = [sibling(links[0])?, sibling(links[1])?];
-        let groups = bits_by_group(&freed, self.page_bytes());
+        let groups = bits_by_group(&freed, self.ground.page_bytes);
         let bitmaps = groups
             .iter()
-            .map(|(group, _)| self.bitmap_for(bitmap::bitmap_of_group(*group, self.page_bytes())))
+            .map(|(group, _)| {
+                self.ground.allocator.bitmap_for(bitmap::bitmap_of_group(*group, self.ground.page_bytes))
+            })
             .collect::<Result<Vec<_>, _>>()?;
         work.fixes += (3 + chain.len() + bitmaps.len()) as u64;
 
@@ -73,7 +85,7 @@ impl Core {
         }
         let bitmaps = bitmaps.into_iter().map(write_pinned).collect::<Result<Vec<_>, _>>()?;
 
-        let mut mtr = self.system_mtr(&room, &mut work.record);
+        let mut mtr = self.ground.mtrs.begin_system(&room, &mut work.record);
         if Node(&top).count() == 1 {
             node::format(top.change(), 0, root);
             mtr.replaced(top);
@@ -97,7 +109,7 @@ impl Core {
         }
         mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
         for page in freed {
-            self.freed(page);
+            self.ground.space.freed(page);
         }
         Ok(())
     }
@@ -106,7 +118,7 @@ impl Core {
     /// becomes an empty leaf.
     fn lowest_kept(&self, path: &[(PageNumber, usize)]) -> Result<usize, StoreError> {
         let mut above = path.len() - 2;
-        while above > 0 && Node(&self.pool.fix_shared(path[above].0)?).count() == 1 {
+        while above > 0 && Node(&self.ground.pool.fix_shared(path[above].0)?).count() == 1 {
             above -= 1;
         }
         Ok(above)

@@ -1,10 +1,10 @@
 //! A full check of all trees and of the free space. No other work on the store may be in progress.
 
 use super::descend::check_node;
-use crate::core::Core;
 use crate::page::node::{NODE_HEADER_BYTES, Node};
 use crate::page::{bitmap, meta};
-use crate::space::check_bitmap;
+use crate::pool::Pool;
+use crate::space::Space;
 use crate::{PageNumber, StoreError};
 use entresol_format::page::header;
 
@@ -32,7 +32,8 @@ pub struct VerifyReport {
 }
 
 struct Walk<'a> {
-    core: &'a Core,
+    pool: &'a Pool,
+    space: &'a Space,
     root: PageNumber,
     /// One bit for each page of the store.
     reached: Vec<bool>,
@@ -41,39 +42,38 @@ struct Walk<'a> {
     previous: Option<(PageNumber, PageNumber)>,
 }
 
-impl Core {
-    /// Checks the trees at `roots`: order and bounds of keys, levels, links, page ids, and that exactly the
-    /// pages reached are allocated.
-    pub(crate) fn verify(&self, roots: &[PageNumber]) -> Result<VerifyReport, StoreError> {
-        let mut walk = Walk {
-            core: self,
-            root: PageNumber::NONE,
-            reached: vec![false; self.space.end() as usize],
-            report: VerifyReport { tables: roots.len() as u64 - 1, ..VerifyReport::default() },
-            previous: None,
+/// Checks the trees at `roots`: order and bounds of keys, levels, links, page ids, and that exactly the
+/// pages reached are allocated.
+pub(crate) fn verify(pool: &Pool, space: &Space, roots: &[PageNumber]) -> Result<VerifyReport, StoreError> {
+    let mut walk = Walk {
+        pool,
+        space,
+        root: PageNumber::NONE,
+        reached: vec![false; space.end() as usize],
+        report: VerifyReport { tables: roots.len() as u64 - 1, ..VerifyReport::default() },
+        previous: None,
+    };
+    walk.reached[meta::META_PAGE.0 as usize] = true;
+    for root in roots {
+        walk.root = *root;
+        walk.previous = None;
+        let level = {
+            let page = pool.fix_shared(*root)?;
+            check_node(&page, *root)?;
+            Node(&page).level()
         };
-        walk.reached[meta::META_PAGE.0 as usize] = true;
-        for root in roots {
-            walk.root = *root;
-            walk.previous = None;
-            let level = {
-                let page = self.pool.fix_shared(*root)?;
-                check_node(&page, *root)?;
-                Node(&page).level()
-            };
-            walk.report.levels = walk.report.levels.max(u64::from(level) + 1);
-            let rows = walk.report.rows;
-            walk.tree(*root, level, &[], None)?;
-            if let Some((page, right)) = walk.previous {
-                expect(page, "right link of the last leaf", PageNumber::NONE, right)?;
-            }
-            if *root == meta::CATALOG_ROOT {
-                walk.report.rows = rows;
-            }
+        walk.report.levels = walk.report.levels.max(u64::from(level) + 1);
+        let rows = walk.report.rows;
+        walk.tree(*root, level, &[], None)?;
+        if let Some((page, right)) = walk.previous {
+            expect(page, "right link of the last leaf", PageNumber::NONE, right)?;
         }
-        walk.space()?;
-        Ok(walk.report)
+        if *root == meta::CATALOG_ROOT {
+            walk.report.rows = rows;
+        }
     }
+    walk.space()?;
+    Ok(walk.report)
 }
 
 impl Walk<'_> {
@@ -89,14 +89,10 @@ impl Walk<'_> {
             Some(reached) if !*reached => *reached = true,
             Some(_) => return Err(wrong(number, "a page reached once", "a page reached twice".into())),
             None => {
-                return Err(wrong(
-                    number,
-                    "a page within the store",
-                    format!("end at {}", self.core.space.end()),
-                ));
+                return Err(wrong(number, "a page within the store", format!("end at {}", self.space.end())));
             }
         }
-        let content = self.core.pool.fix_shared(number)?.to_vec();
+        let content = self.pool.fix_shared(number)?.to_vec();
         check_node(&content, number)?;
         let node = Node(&content);
         expect(number, "page id", number.id().0, header(&content).page.get())?;
@@ -145,12 +141,12 @@ impl Walk<'_> {
     }
 
     fn space(&mut self) -> Result<(), StoreError> {
-        let page_bytes = self.core.page_bytes();
+        let page_bytes = self.space.page_bytes();
         let group_pages = bitmap::group_pages(page_bytes);
-        for group in 0..self.core.space.groups() {
+        for group in 0..self.space.groups() {
             let number = bitmap::bitmap_of_group(group, page_bytes);
-            let page = self.core.pool.fix_shared(number)?;
-            check_bitmap(&page, number)?;
+            let page = self.pool.fix_shared(number)?;
+            bitmap::check(&page, number)?;
             match self.reached.get_mut(number.0 as usize) {
                 Some(reached) => *reached = true,
                 None => {

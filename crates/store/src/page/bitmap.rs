@@ -4,8 +4,8 @@
 //! or leaves a used page marked as free. Page `g * group_pages + 1` is the bitmap of group `g` (page 0 is the
 //! meta page). Its own bit, and that of page 0, are always set.
 
-use super::{PageKind, clear};
-use crate::PageNumber;
+use super::{PageKind, clear, kind};
+use crate::{PageNumber, StoreError};
 use entresol_format::page::PAGE_HEADER_BYTES;
 
 /// Pages that one bitmap page covers.
@@ -30,6 +30,14 @@ pub(crate) fn format(page: &mut [u8], group: u32) {
     if group == 0 {
         set(page, 0, true);
     }
+}
+
+/// Refuses a page that is not a bitmap page.
+pub(crate) fn check(page: &[u8], number: PageNumber) -> Result<(), StoreError> {
+    if kind(page) != PageKind::Bitmap as u16 {
+        return Err(StoreError::WrongKind { page: number, expected: "a bitmap page", found: kind(page) });
+    }
+    Ok(())
 }
 
 /// Whether the bit is set.

@@ -1,12 +1,12 @@
 //! Transactions: strict two-phase row locks, commit in groups, rollback by the inverse row changes.
 //!
-//! * [`active`]: the active transactions.
-//! * [`undo`]: undo information of a row change, in the log and in memory.
+//! * [`rollback`]: undo of changes. [`buffers`]: buffers of transactions.
+//! * [`shared`]: what all transactions share.
 //! * [`transaction`]: the public interface.
 
-pub(crate) mod active;
+mod buffers;
 pub(crate) mod rollback;
+pub(crate) mod shared;
 pub(crate) mod transaction;
-pub(crate) mod undo;
 
 pub use transaction::Txn;

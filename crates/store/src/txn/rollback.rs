@@ -3,20 +3,27 @@
 //! Invariant: each compensation names the next change to undo. So no change is undone twice, however often a
 //! restart is interrupted.
 
-use super::active::TxnState;
-use super::undo::{Undo, UndoLog};
-use crate::btree::rows::Author;
+use crate::btree::rows::{Author, Rows};
 use crate::bytes::Reader;
-use crate::core::Core;
-use crate::wal::Draft;
-use crate::wal::Room;
-use crate::wal::{RecordKind, record};
+use crate::undo::{ActiveTable, TxnState, Undo, UndoLog};
+use crate::wal::{Draft, RecordKind, Room, Wal, record};
 use crate::work::Work;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use std::sync::Arc;
 
-impl Core {
+/// Rolls transactions back.
+pub(crate) struct Rollback {
+    wal: Arc<Wal>,
+    active: Arc<ActiveTable>,
+    rows: Arc<Rows>,
+}
+
+impl Rollback {
+    pub(crate) fn new(wal: Arc<Wal>, active: Arc<ActiveTable>, rows: Arc<Rows>) -> Rollback {
+        Rollback { wal, active, rows }
+    }
+
     /// Undoes one change of `txn`; `next` is the change to undo after it.
     pub(crate) fn undo_one(
         &self,
@@ -27,19 +34,19 @@ impl Core {
     ) -> Result<(), StoreError> {
         let author = Author::Rollback(txn, next);
         let (done, root, key) = match undo {
-            Undo::Insert { root, key } => (self.row_delete(work, author, root, key)?, root, key),
+            Undo::Insert { root, key } => (self.rows.delete(work, author, root, key)?, root, key),
             Undo::Delete { root, key, value } => {
-                let inserted = match self.row_insert(work, author, root, key, value) {
+                let inserted = match self.rows.insert(work, author, root, key, value) {
                     Err(StoreError::DuplicateKey) => false,
                     other => other.map(|()| true)?,
                 };
                 (inserted, root, key)
             }
             Undo::Update { root, key, value } => {
-                (self.row_update(work, author, root, key, value)?, root, key)
+                (self.rows.update(work, author, root, key, value)?, root, key)
             }
             Undo::Patch { root, key, at, bytes } => {
-                (self.row_patch(work, author, root, key, at, bytes)?, root, key)
+                (self.rows.patch(work, author, root, key, at, bytes)?, root, key)
             }
         };
         if done {

@@ -1,10 +1,11 @@
 //! The transactions of clients.
 
-use super::active::TxnState;
+use super::buffers::Buffers;
+use super::shared::Transactions;
 use crate::btree::rows::Author;
 use crate::btree::scan::Range;
-use crate::core::{Buffers, Core};
 use crate::locks::LockName;
+use crate::undo::TxnState;
 use crate::wal::RecordKind;
 use crate::{Direction, Lock, StoreError, Table};
 use entresol_core::Lsn;
@@ -20,15 +21,15 @@ use std::sync::atomic::Ordering::Relaxed;
 /// After any error but [`StoreError::DuplicateKey`] and [`StoreError::RowTooLarge`] the transaction must be
 /// aborted.
 pub struct Txn {
-    core: Arc<Core>,
+    all: Arc<Transactions>,
     state: Arc<TxnState>,
     buffers: Buffers,
     ended: bool,
 }
 
 impl Txn {
-    pub(crate) fn begin(core: &Arc<Core>) -> Txn {
-        Txn { state: core.active.begin(), buffers: core.take_buffers(), core: core.clone(), ended: false }
+    pub(crate) fn begin(all: &Arc<Transactions>) -> Txn {
+        Txn { state: all.active.begin(), buffers: all.buffers.take(), all: all.clone(), ended: false }
     }
 
     /// Copies the row into `value` (cleared first); false if there is none. The lock is taken in both cases.
@@ -42,33 +43,34 @@ impl Txn {
         value.clear();
         self.lock(table, key, lock)?;
         let found = self
-            .core
-            .row_get(&mut self.buffers.work, table.root(), key, |row| value.extend_from_slice(row))?;
+            .all
+            .rows
+            .get(&mut self.buffers.work, table.root(), key, |row| value.extend_from_slice(row))?;
         Ok(found.is_some())
     }
 
     /// Adds a row; [`StoreError::DuplicateKey`] if there is one with this key. Takes the exclusive lock.
     pub fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        self.core.make_log_room();
+        self.all.log_room.make();
         self.lock(table, key, Lock::Exclusive)?;
         let author = Author::Forward(&self.state, &mut self.buffers.undo);
-        self.core.row_insert(&mut self.buffers.work, author, table.root(), key, value)
+        self.all.rows.insert(&mut self.buffers.work, author, table.root(), key, value)
     }
 
     /// Replaces the row's value (any length); false if there is none. Takes the exclusive lock.
     pub fn update(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
-        self.core.make_log_room();
+        self.all.log_room.make();
         self.lock(table, key, Lock::Exclusive)?;
         let author = Author::Forward(&self.state, &mut self.buffers.undo);
-        self.core.row_update(&mut self.buffers.work, author, table.root(), key, value)
+        self.all.rows.update(&mut self.buffers.work, author, table.root(), key, value)
     }
 
     /// Removes the row; false if there is none. Takes the exclusive lock.
     pub fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StoreError> {
-        self.core.make_log_room();
+        self.all.log_room.make();
         self.lock(table, key, Lock::Exclusive)?;
         let author = Author::Forward(&self.state, &mut self.buffers.undo);
-        self.core.row_delete(&mut self.buffers.work, author, table.root(), key)
+        self.all.rows.delete(&mut self.buffers.work, author, table.root(), key)
     }
 
     /// Calls `visit` for the rows with `from <= key < to` in the direction's order, each under `lock`, until
@@ -83,7 +85,7 @@ impl Txn {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StoreError> {
         let range = Range { root: table.root(), from, to, direction, lock };
-        self.core.scan(&mut self.buffers.work, &range, self.state.id(), &mut self.buffers.locks, visit)
+        self.all.scanner.scan(&mut self.buffers.work, &range, self.state.id(), &mut self.buffers.locks, visit)
     }
 
     /// Commits. The commit is durable when this returns (group commit). Returns the LSN of the commit record,
@@ -94,14 +96,14 @@ impl Txn {
         self.ended = true;
         let mut lsn = Lsn(0);
         if self.state.has_records() {
-            lsn = self.core.log_end(&mut self.buffers.work, &self.state, RecordKind::Commit);
-            let durable = self.core.wal.flush(lsn);
+            lsn = self.all.rollback.log_end(&mut self.buffers.work, &self.state, RecordKind::Commit);
+            let durable = self.all.wal.flush(lsn);
             self.release_locks();
             durable?;
         } else {
             self.release_locks();
         }
-        self.core.counters.commits.fetch_add(1, Relaxed);
+        self.all.counters.commits.fetch_add(1, Relaxed);
         Ok(lsn)
     }
 
@@ -119,13 +121,14 @@ impl Txn {
         self.ended = true;
         if self.state.has_records() {
             // If this fails, the rows stay locked: they contain changes that only a restart can undo.
-            self.core
+            self.all
+                .rollback
                 .roll_back(&mut self.buffers.work, &self.state, &self.buffers.undo)
-                .inspect_err(|error| self.core.locks.fail(error))?;
+                .inspect_err(|error| self.all.locks.fail(error))?;
         }
         self.consume_cpu();
         self.release_locks();
-        self.core.counters.aborts.fetch_add(1, Relaxed);
+        self.all.counters.aborts.fetch_add(1, Relaxed);
         Ok(())
     }
 
@@ -134,12 +137,12 @@ impl Txn {
             return Ok(());
         }
         let name = LockName::new(table.root(), key);
-        match self.core.locks.lock(self.state.id(), name, lock) {
+        match self.all.locks.lock(self.state.id(), name, lock) {
             Ok(true) => self.buffers.locks.push(name),
             Ok(false) => {}
             Err(error) => {
                 if matches!(error, StoreError::Deadlock) {
-                    self.core.counters.deadlocks.fetch_add(1, Relaxed);
+                    self.all.counters.deadlocks.fetch_add(1, Relaxed);
                 }
                 return Err(error);
             }
@@ -149,12 +152,12 @@ impl Txn {
 
     fn release_locks(&mut self) {
         for name in self.buffers.locks.drain(..) {
-            self.core.locks.release(self.state.id(), name);
+            self.all.locks.release(self.state.id(), name);
         }
     }
 
     fn consume_cpu(&self) {
-        let Some(model) = self.core.cpu.get() else { return };
+        let Some(model) = self.all.cpu.get() else { return };
         let time = model.time(self.buffers.work.fixes);
         if !time.is_zero() {
             entresol_runtime::consume_cpu(time);
@@ -165,7 +168,7 @@ impl Txn {
 impl Drop for Txn {
     fn drop(&mut self) {
         if self.ended {
-            self.core.give_back(std::mem::take(&mut self.buffers));
+            self.all.buffers.give_back(std::mem::take(&mut self.buffers));
             return;
         }
         if std::thread::panicking() || entresol_runtime::sim::is_halted() {
@@ -173,7 +176,7 @@ impl Drop for Txn {
             // rows stay locked. A simulation ends with its first panic; otherwise no task may wait for these
             // locks.
             if !entresol_runtime::is_simulated() {
-                self.core.locks.fail(&StoreError::Other(format!(
+                self.all.locks.fail(&StoreError::Other(format!(
                     "transaction {} was cut off by a panic of the program; its rows stay locked until the store is opened again",
                     self.state.id()
                 )));

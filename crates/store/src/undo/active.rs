@@ -5,7 +5,7 @@
 //! with the redo point, contains exactly the transactions that have records before the redo point but no
 //! commit or end record, with their newest LSNs.
 
-use crate::undo_need::{UndoNeed, UndoNeeds};
+use super::need::{UndoNeed, UndoNeeds};
 use crate::wal::Wal;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
