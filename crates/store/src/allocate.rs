@@ -65,7 +65,7 @@ impl Allocator {
                     return Ok(Allocation { page, bitmap: bitmap.unlatch(), bit });
                 }
                 None => {
-                    self.space.is_full(group);
+                    self.space.forget_hint(group);
                 }
             }
         }

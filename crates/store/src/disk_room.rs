@@ -73,10 +73,10 @@ impl DiskRoom {
         Err(self.full())
     }
 
-    /// As [`DiskRoom::check`], but uses the current bound without a count of the free pages. Never
-    /// waits, so it can be called under a latch: rows that are deleted from the latched page count.
+    /// As [`DiskRoom::check`], but uses the current bound without a count of the free pages. Never waits,
+    /// so it can be called under a latch: rows that are deleted from the latched page count.
     pub(crate) fn has(&self, pages: u64) -> bool {
-        self.space.free() >= KEPT + pages + self.pages_needed()
+        self.space.free().number() >= KEPT + pages + self.pages_needed()
     }
 
     /// Maximum number of pages that rollbacks of the active transactions may take.
@@ -87,7 +87,7 @@ impl DiskRoom {
 
     fn full(&self) -> StoreError {
         StoreError::DiskFull {
-            free: self.space.free(),
+            free: self.space.free().number(),
             reserved: KEPT + self.pages_needed(),
             capacity: self.space.capacity(),
         }
@@ -104,7 +104,7 @@ impl DiskRoom {
     /// Counts the free pages, unless they were counted before. The caller holds the modification lock and no
     /// latch.
     fn count_free(&self) -> Result<(), StoreError> {
-        if self.space.is_counted() {
+        if self.space.free().is_counted() {
             return Ok(());
         }
         let (page_bytes, capacity) = (self.space.page_bytes(), self.space.capacity());
@@ -121,7 +121,7 @@ impl DiskRoom {
         // Each future group needs a bitmap page.
         let rest = capacity.saturating_sub(u64::from(groups) * group_pages);
         free += rest - bitmaps_to_come(groups, capacity, page_bytes);
-        self.space.counted(free);
+        self.space.free().counted(free);
         Ok(())
     }
 }

@@ -28,8 +28,7 @@
 //! stay true.
 
 use crate::bytes::{Reader, put_u64};
-use crate::wal::Draft;
-use crate::wal::{RecordKind, Wal, record};
+use crate::wal::{Draft, RecordKind, Wal, record};
 use crate::{PageNumber, TxnId, points};
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{DurableGroup, Layer, Survivors};

@@ -4,9 +4,8 @@
 use crate::bytes::Reader;
 use crate::page::op::PageOp;
 use crate::recovery::{for_each_change, nonsense, read_checkpoint};
-use crate::wal::RecordKind;
 use crate::wal::scan::LogScan;
-use crate::wal::{blocks, hole};
+use crate::wal::{RecordKind, blocks, hole};
 use crate::{StoreError, durable::DurablePages};
 use entresol_core::Lsn;
 use entresol_device::Device;

@@ -9,6 +9,8 @@
 //! It is intentionally small: it has the functions to run TPC-C honestly and to prove recovery. All waits use
 //! `entresol_runtime`, so the same code runs on threads and in simulation.
 //!
+//! `README.md` has the rooms of this crate, and the rules.
+//!
 //! Two invariants that all parts maintain together:
 //! 1. A page is evicted to the layer only after the log records of its changes are durable.
 //! 2. The log from the newest checkpoint on, and the pages that the layer had made durable by then, are

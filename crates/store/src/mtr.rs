@@ -11,9 +11,7 @@
 use crate::bytes::{Reader, put_u32, set_u32};
 use crate::page::op::PageOp;
 use crate::pool::PageWrite;
-use crate::wal::Draft;
-use crate::wal::Room;
-use crate::wal::{RecordKind, Wal, record};
+use crate::wal::{Draft, RecordKind, Room, Wal, record};
 use crate::{PageNumber, TxnId};
 use arrayvec::ArrayVec;
 use entresol_core::Lsn;

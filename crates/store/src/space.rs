@@ -26,10 +26,38 @@ pub(crate) struct Space {
     allocations: AtomicU64,
     /// Pages that fit on the disk.
     capacity: u64,
-    /// Number of pages that can still be allocated; a lower bound while `is_counted` is false. Changes under
-    /// the modification lock.
-    free: AtomicU64,
+    free: FreePages,
+}
+
+/// Number of pages that can still be allocated; a lower bound until they have been counted. Changes under the
+/// modification lock.
+pub(crate) struct FreePages {
+    number: AtomicU64,
     is_counted: AtomicBool,
+}
+
+impl FreePages {
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Relaxed)
+    }
+
+    pub(crate) fn is_counted(&self) -> bool {
+        self.is_counted.load(Relaxed)
+    }
+
+    /// Sets the number after a count.
+    pub(crate) fn counted(&self, number: u64) {
+        self.number.store(number, Relaxed);
+        self.is_counted.store(true, Relaxed);
+    }
+
+    fn take(&self, pages: u64) {
+        self.number.store(self.number().saturating_sub(pages), Relaxed);
+    }
+
+    fn add_one(&self) {
+        self.number.fetch_add(1, Relaxed);
+    }
 }
 
 /// Page numbers stay below this.
@@ -52,8 +80,7 @@ impl Space {
             page_bytes,
             modification: Mutex::new(Rank::Modification, ()),
             capacity,
-            free: AtomicU64::new(free),
-            is_counted: AtomicBool::new(false),
+            free: FreePages { number: AtomicU64::new(free), is_counted: AtomicBool::new(false) },
             hints: TinyMutex::new(Rank::SpaceHints, (0..groups).map(|group| (group, 0)).collect()),
             groups: AtomicU32::new(groups),
             end: AtomicU32::new(end),
@@ -91,12 +118,12 @@ impl Space {
         let before = self.groups.swap(groups, Relaxed);
         self.hints.lock().extend((before..groups).map(|group| (group, 0)));
         self.end.fetch_max(end, Relaxed);
-        self.take_free(taken);
+        self.free.take(taken);
     }
 
-    /// Number of pages that can be allocated; a lower bound until they have been counted.
-    pub(crate) fn free(&self) -> u64 {
-        self.free.load(Relaxed)
+    /// The number of free pages.
+    pub(crate) fn free(&self) -> &FreePages {
+        &self.free
     }
 
     /// Pages that fit on the disk.
@@ -104,27 +131,13 @@ impl Space {
         self.capacity
     }
 
-    pub(crate) fn is_counted(&self) -> bool {
-        self.is_counted.load(Relaxed)
-    }
-
-    /// Sets the number of free pages after a count.
-    pub(crate) fn counted(&self, free: u64) {
-        self.free.store(free, Relaxed);
-        self.is_counted.store(true, Relaxed);
-    }
-
-    fn take_free(&self, pages: u64) {
-        self.free.store(self.free().saturating_sub(pages), Relaxed);
-    }
-
     /// A group that may have free pages, and a bit below which none is free.
     pub(crate) fn hint(&self) -> Option<(u32, u32)> {
         self.hints.lock().first_key_value().map(|(group, bit)| (*group, *bit))
     }
 
-    /// The group has no free page.
-    pub(crate) fn is_full(&self, group: u32) {
+    /// Called when a search has found no free page in the group.
+    pub(crate) fn forget_hint(&self, group: u32) {
         self.hints.lock().remove(&group);
     }
 
@@ -133,14 +146,14 @@ impl Space {
         let (group, bit) = bitmap::place(page, self.page_bytes);
         self.hints.lock().insert(group, bit + 1);
         self.end.fetch_max(page.0 + 1, Relaxed);
-        self.take_free(1);
+        self.free.take(1);
         self.allocations.fetch_add(1, Relaxed);
     }
 
     /// Called after the record that freed `page` is logged.
     pub(crate) fn freed(&self, page: PageNumber) {
         let (group, bit) = bitmap::place(page, self.page_bytes);
-        self.free.fetch_add(1, Relaxed);
+        self.free.add_one();
         let mut hints = self.hints.lock();
         let hint = hints.entry(group).or_insert(bit);
         *hint = (*hint).min(bit);

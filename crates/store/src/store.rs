@@ -48,15 +48,7 @@ impl Store {
         let core = Core::new(&options, pool, wal, space, 1);
         core.catalog.format()?;
         core.checkpointer.make()?;
-        Ok(Store::started(core, options.checkpoint_interval))
-    }
-
-    /// Starts the background work of an open store.
-    fn started(core: Core, checkpoint_interval: Option<Duration>) -> Store {
-        if let Some(interval) = checkpoint_interval {
-            core.checkpointer.start_periodic(interval);
-        }
-        Store { core: Arc::new(core) }
+        Ok(start(core, options.checkpoint_interval))
     }
 
     /// In a simulation: from now on transactions take processor time. On threads this has no effect.
@@ -80,7 +72,7 @@ impl Store {
             losers = report.losers,
             "store opened"
         );
-        Ok((Store::started(core, interval), report))
+        Ok((start(core, interval), report))
     }
 
     /// Creates an empty table; it is durable when this returns.
@@ -191,4 +183,12 @@ impl Store {
     pub fn shutdown(self) -> Result<(), StoreError> {
         self.core.checkpointer.close()
     }
+}
+
+/// Starts the background work of an open store.
+fn start(core: Core, checkpoint_interval: Option<Duration>) -> Store {
+    if let Some(interval) = checkpoint_interval {
+        core.checkpointer.start_periodic(interval);
+    }
+    Store { core: Arc::new(core) }
 }

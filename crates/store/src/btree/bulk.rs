@@ -37,6 +37,7 @@ struct Level {
 
 struct Loader<'a> {
     ground: &'a Ground,
+    wal: &'a Wal,
     root: PageNumber,
     levels: Vec<Level>,
     /// Last key of the last leaf that was evicted to the layer.
@@ -81,6 +82,7 @@ impl BulkLoader {
         let first_new = self.ground.space.end();
         let mut loader = Loader {
             ground: &self.ground,
+            wal: &self.wal,
             root,
             levels: Vec::new(),
             last_key: None,
@@ -110,7 +112,7 @@ impl BulkLoader {
             count += 1;
         }
         if count > 0 {
-            self.wal.flush(loader.finish(work)?)?;
+            loader.finish(work)?;
         }
         Ok(count)
     }
@@ -200,9 +202,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Closes all levels except the topmost, moves that into the root, and allocates the pages. Returns the LSN
-    /// of the record.
-    fn finish(mut self, work: &mut Work) -> Result<Lsn, StoreError> {
+    /// Closes all levels except the topmost, moves that into the root, and allocates the pages.
+    fn finish(mut self, work: &mut Work) -> Result<(), StoreError> {
         let mut level = 0;
         while level + 1 < self.levels.len() {
             let number = self.number_of(level)?;
@@ -254,7 +255,7 @@ impl Loader<'_> {
         let (lsn, _) = mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
         let bitmaps = new_groups - old_groups;
         ground.space.grown(new_groups, self.next, u64::from(self.next - first_new - bitmaps));
-        Ok(lsn)
+        self.wal.flush(lsn)
     }
 }
 

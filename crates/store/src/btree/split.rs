@@ -9,8 +9,7 @@ use super::ground::Ground;
 use crate::page::node::{self, CHILD_BYTES, Node, NodeMut, SLOT_BYTES};
 use crate::page::op::PageOp;
 use crate::pool::Pin;
-use crate::wal::RecordKind;
-use crate::wal::Room;
+use crate::wal::{RecordKind, Room};
 use crate::work::Work;
 use crate::{PageNumber, StoreError, TxnId};
 

@@ -10,8 +10,7 @@ use crate::page::node::{self, Node};
 use crate::page::op::PageOp;
 use crate::page::{PageKind, bitmap, clear};
 use crate::pool::{PageWrite, Pin};
-use crate::wal::RecordKind;
-use crate::wal::Room;
+use crate::wal::{RecordKind, Room};
 use crate::work::Work;
 use crate::{PageNumber, StoreError, TxnId};
 

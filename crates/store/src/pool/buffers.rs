@@ -1,13 +1,13 @@
-//! The pool's door: pins and latches of pages, and what the layer reports.
+//! The pool's door: pins and latches of pages.
 
 use super::evict::Evictor;
 use super::fetch::Fetcher;
 use super::frames::Frames;
 use super::guard::{PageRead, PageWrite, Pin};
+use super::reports::Reports;
 use super::wal_rule::WalRule;
 use crate::{Options, PageNumber, StoreError};
-use entresol_core::{Lsn, PageId};
-use entresol_engine::{DurableGroup, Layer, Upstream};
+use entresol_engine::{Layer, Upstream};
 use entresol_runtime::sync::{Rank, Semaphore, SemaphorePermit};
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub(crate) struct Pool {
     evictor: Arc<Evictor>,
     fetcher: Fetcher,
     operations: Semaphore,
-    /// [`Options::durable_notes`].
-    notes: bool,
+    /// The layer has only a weak reference to it.
+    _reports: Arc<Reports>,
 }
 
 impl Pool {
@@ -37,21 +37,22 @@ impl Pool {
         let frames = Arc::new(Frames::new(options));
         let rule = Arc::new(WalRule::new(layer.capacity_pages()));
         let evictor = Arc::new(Evictor::new(layer.clone(), frames.clone(), rule.clone()));
-        let pool = Arc::new(Pool {
+        let reports =
+            Arc::new(Reports::new(frames.clone(), rule.clone(), evictor.clone(), options.durable_notes));
+        let upstream: Arc<dyn Upstream> = reports.clone();
+        layer.attach(Arc::downgrade(&upstream));
+        Arc::new(Pool {
             fetcher: Fetcher::new(layer.clone(), frames.clone(), rule.clone(), evictor.clone()),
             operations: Semaphore::new(
                 Rank::PoolPermit,
                 (options.frames - PINS_RESERVED - UNPINNED_FRAMES) / PINS_PER_OPERATION,
             ),
-            notes: options.durable_notes,
+            _reports: reports,
             layer,
             frames,
             rule,
             evictor,
-        });
-        let upstream: Arc<dyn Upstream> = pool.clone();
-        pool.layer.attach(Arc::downgrade(&upstream));
-        pool
+        })
     }
 
     /// The layer below.
@@ -141,32 +142,5 @@ impl Pool {
     /// frame. The page is latched only while it is copied to `buffer`.
     pub(crate) fn clean_frame(&self, index: usize, buffer: &mut [u8]) -> Result<bool, StoreError> {
         self.evictor.clean_frame(index, buffer)
-    }
-}
-
-impl Upstream for Pool {
-    fn pull_victims(&self, pages: usize) -> usize {
-        self.evictor.pull(pages)
-    }
-
-    fn durable(&self, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
-        // During redo there is no log for appends.
-        let Some(wal) = self.rule.wal().filter(|_| self.notes) else { return };
-        // The layer may now report evictions of redo. When redo begins again, a page is rebuilt from its
-        // image, and an older version replaces a newer one: a note of the newer one would be false. So only
-        // versions of this session are noted.
-        let first = self.rule.session_start();
-        let own: Vec<_> = pages.iter().copied().filter(|(_, lsn)| *lsn >= first).collect();
-        crate::durable::append_note(wal, &own, group);
-    }
-
-    fn destaged(&self, page: PageId, lsn: Lsn) {
-        // Redo may rebuild a page from an older image. Then the frame gets LSNs again that the layer already
-        // knows, and an older version may still be in the layer's queue. So this report is ignored during
-        // redo, at the cost of a redundant write later.
-        if self.rule.is_redoing() {
-            return;
-        }
-        self.frames.table().peek_and(PageNumber(page.number()), |id| self.frames.get(id).state.destaged(lsn));
     }
 }

@@ -5,7 +5,7 @@
 //! * [`frames`]: these together. [`guard`]: pinned and latched pages.
 //! * [`wal_rule`]: the log above the pool. [`evicted`]: the pages that this session has evicted.
 //! * [`evict`]: eviction, pulled victims, the checkpoint's copies. [`fetch`]: fetches from the layer.
-//! * [`buffers`]: the door, [`Pool`], and what the layer reports to it.
+//! * [`reports`]: what the layer reports. [`buffers`]: the door, [`Pool`].
 //!
 //! Rules:
 //! 1. A frame's page changes only while the frame is unpinned, under the table shard's lock. A task pins a
@@ -29,6 +29,7 @@ mod frames;
 mod free;
 mod guard;
 mod replace;
+mod reports;
 mod state;
 mod table;
 #[cfg(test)]

@@ -224,19 +224,20 @@ fn a_page_without_content_is_never_evicted() {
 /// the newer one. The layer's reports of these versions after redo are not noted.
 #[test]
 fn no_version_is_noted_that_redo_has_made() {
-    simulate(Replacement::Lru, |pool, _| {
+    simulate(Replacement::Lru, |pool, layer| {
+        let upstream = layer.upstream.get().unwrap().upgrade().unwrap();
         let log = Arc::new(MemoryDevice::new("log", LOG_START + (1 << 20)));
         let wal = Arc::new(Wal::create(log, 4096, Uuid::NIL, |_, _| Ok(())).unwrap());
         let found = wal.tail().end();
         pool.wal_rule().set_log_end(found);
-        pool.durable(&[(PageId(7), found)], None);
+        upstream.durable(&[(PageId(7), found)], None);
         pool.wal_rule().set_wal(wal.clone());
-        pool.durable(&[(PageId(7), Lsn(found.0 - 8))], None);
+        upstream.durable(&[(PageId(7), Lsn(found.0 - 8))], None);
         assert_eq!(wal.tail().end(), found, "a note is in the log");
-        pool.durable(&[(PageId(7), Lsn(found.0 - 8)), (PageId(8), found)], None);
+        upstream.durable(&[(PageId(7), Lsn(found.0 - 8)), (PageId(8), found)], None);
         let of_one = wal.tail().end().0 - found.0;
         assert!(of_one > 0, "the version of this session is noted");
-        pool.durable(&[(PageId(8), found), (PageId(9), found)], None);
+        upstream.durable(&[(PageId(8), found), (PageId(9), found)], None);
         assert_eq!(wal.tail().end().0 - found.0, 2 * of_one + 16, "a note of two pages has 16 bytes more");
     });
 }
