@@ -15,7 +15,7 @@
 //!    again and ignores its notes. With full page writes, the log then has an image of the page.
 //! 5. Before anything is written or redone, the restart checks that disk and log belong together
 //!    ([`crate::wal::session`]).
-//! 6. A page whose LSN is not in the log is refused ([`crate::pool::WalRule::set_log_end`]).
+//! 6. A page whose LSN is not in the log is refused ([`crate::pool`], rule 6).
 
 use crate::bytes::Reader;
 use crate::checkpoint::CheckpointRecord;

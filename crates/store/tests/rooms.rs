@@ -23,6 +23,9 @@ const FLOORS: &[&[&str]] = &[
     &["files"],
 ];
 
+/// How the items begin that a `mod.rs` must not have.
+const ITEMS: &[&str] = &["const ", "enum ", "fn ", "impl", "static ", "struct ", "trait ", "type "];
+
 struct Source {
     room: String,
     /// Name of the file without its ending.
@@ -144,14 +147,18 @@ fn rooms_use_lower_floors_only() {
 
 #[test]
 fn files_of_a_room_are_in_no_circle() {
+    let sources = sources();
+    let is_file = |room: &str, name: &str| sources.iter().any(|s| s.room == room && s.file == name);
     let mut uses: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
-    for Source { room, file, code } in sources() {
-        let own = format!("crate::{room}::");
-        let mut names = named_after(&own, &code);
-        if file != "mod" {
-            names.extend(named_after("super::", &code));
+    for Source { room, file, code } in &sources {
+        // A name that `mod.rs` re-exports would hide an arrow. So files name their siblings.
+        let names = named_after(&format!("crate::{room}::"), code);
+        assert!(names.is_empty(), "{room}/{file} uses {names:?} from outside of its room");
+        let names = named_after("super::", code);
+        for name in &names {
+            assert!(is_file(room, name), "{room}/{file} uses super::{name}, which is no file of the room");
         }
-        uses.insert((room, file), names);
+        uses.insert((room.clone(), file.clone()), names);
     }
     // Files that use no file of their room that is left are taken away, until no more can be.
     loop {
@@ -169,6 +176,22 @@ fn files_of_a_room_are_in_no_circle() {
         free.iter().for_each(|key| drop(uses.remove(key)));
     }
     assert!(uses.is_empty(), "in a circle, or above one: {:?}", uses.keys());
+}
+
+#[test]
+fn a_mod_file_only_declares_and_re_exports() {
+    let mut files = 0;
+    for Source { room, code, .. } in sources().iter().filter(|source| source.file == "mod") {
+        for line in code.lines() {
+            let item = line.trim_start_matches("pub(crate) ").trim_start_matches("pub ");
+            assert!(
+                !ITEMS.iter().any(|word| item.starts_with(word)),
+                "{room}/mod.rs defines something: {line}"
+            );
+        }
+        files += 1;
+    }
+    assert!(files > 5, "the files were found");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! or leaves a used page marked as free. Page `g * group_pages + 1` is the bitmap of group `g` (page 0 is the
 //! meta page). Its own bit, and that of page 0, are always set.
 
-use super::{PageKind, clear, kind};
+use super::kind::{PageKind, clear, kind};
 use crate::{PageNumber, StoreError};
 use entresol_format::page::PAGE_HEADER_BYTES;
 

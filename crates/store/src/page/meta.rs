@@ -8,7 +8,7 @@
 //! | 48 | 4 | groups of pages in use |
 //! | 52 | 4 | root page of the catalog |
 
-use super::{PageKind, clear, kind};
+use super::kind::{PageKind, clear, kind};
 use crate::bytes::{set_u32, u32_at};
 use crate::{PageNumber, StoreError};
 

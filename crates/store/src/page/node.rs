@@ -19,7 +19,7 @@
 //! Invariant: keys ascend strictly by `memcmp`; slots and heap do not overlap;
 //! free bytes = gap between them + removed.
 
-use super::{PageKind, clear, kind};
+use super::kind::{PageKind, clear, kind};
 use crate::PageNumber;
 use crate::bytes::{set_u16, set_u32, u16_at, u32_at};
 use std::cmp::Ordering;
@@ -66,9 +66,15 @@ pub(crate) fn is_node(page: &[u8]) -> bool {
     kind(page) == PageKind::Leaf as u16 || kind(page) == PageKind::Inner as u16
 }
 
+/// Whether the page's content is safe to use. The checksum proves only that the page is as written; this
+/// proves that the written content is valid.
+pub(crate) fn is_sound(page: &[u8]) -> bool {
+    !is_node(page) || keeps_invariant(page)
+}
+
 /// Whether a node keeps the invariant of the module's header, as far as its readers need for memory safety:
 /// slots and cells are at valid offsets, and the bytes add up. For pages from a device.
-pub(crate) fn is_sound(page: &[u8]) -> bool {
+fn keeps_invariant(page: &[u8]) -> bool {
     let node = Node(page);
     let (heap, removed) = (node.heap(), u16_at(page, REMOVED) as usize);
     let inner = kind(page) == PageKind::Inner as u16;

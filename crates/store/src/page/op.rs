@@ -3,8 +3,9 @@
 //! Invariant: the effect of an operation depends only on the page's cells, not on their offsets in the page.
 //! So redo gives the same cells as the original change. [`PageOp::Image`] does not depend on the page at all.
 
+use super::bitmap;
+use super::kind::{PageKind, kind};
 use super::node::{Node, NodeMut, is_node};
-use super::{PageKind, bitmap, kind};
 use crate::PageNumber;
 use crate::bytes::{Reader, put_bytes, put_u16, put_u32, set_u32};
 use entresol_format::page::{PAGE_HEADER_BYTES, header_mut};

@@ -25,7 +25,7 @@ impl Evictor {
 
     /// Evicts the coldest unpinned frame and returns it, free. `None` if all are pinned. Frames whose changes
     /// are durable in the log are evicted first: each flush pads a sector of the log, and the log's room
-    /// counts that padding ([`crate::undo_need`]).
+    /// counts that padding ([`crate::undo`]).
     pub(super) fn evict_one(&self) -> Result<Option<FrameId>, StoreError> {
         loop {
             let durable = self.frames.pin_coldest(|frame| self.rule.is_logged(frame.state.get()));

@@ -38,11 +38,17 @@ impl FreeFrames {
     }
 
     /// Called after a frame was unpinned.
+    #[inline]
     pub(super) fn wake_starved(&self) {
         if self.starving.load(SeqCst) > 0 {
-            for task in self.starved.lock().drain(..) {
-                task.unpark();
-            }
+            self.wake_all();
+        }
+    }
+
+    #[cold]
+    fn wake_all(&self) {
+        for task in self.starved.lock().drain(..) {
+            task.unpark();
         }
     }
 

@@ -1,4 +1,4 @@
-//! The buffer pool: page frames in DRAM over a [`Layer`].
+//! The buffer pool: page frames in DRAM over a [`Layer`](entresol_engine::Layer).
 //!
 //! * [`frame`]: a frame's pins and latch. [`state`]: its state word.
 //! * [`table`]: page number → frame. [`replace`]: the order of eviction. [`free`]: frames without a page.
