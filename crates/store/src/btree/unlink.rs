@@ -35,19 +35,20 @@ impl Unlinker {
         key: &[u8],
         rolls_back: bool,
     ) -> Result<(), StoreError> {
-        let _lock = self.ground.space.modify();
+        let ground = &self.ground;
+        let _lock = ground.space.modify();
         let room = if rolls_back {
             Room::kept()
         } else {
-            match self.ground.log_room.for_step() {
+            match ground.log_room.for_step() {
                 Err(StoreError::LogFull { .. }) => return Ok(()),
                 room => room?,
             }
         };
-        let _permit = self.ground.pool.enter();
-        let path = self.ground.descent.path(work, root, key)?;
+        let _permit = ground.pool.enter();
+        let path = ground.descent.path(work, root, key)?;
         let (links, leaf_number) = {
-            let leaf = self.ground.pool.fix_shared(path[path.len() - 1].0)?;
+            let leaf = ground.pool.fix_shared(path[path.len() - 1].0)?;
             if path.len() == 1 || Node(&leaf).count() > 0 {
                 return Ok(());
             }
@@ -60,19 +61,16 @@ impl Unlinker {
         }
 
         // All pages into DRAM first. Then the latches: top down, left to right, bitmaps last.
-        let pin = |page: PageNumber| -> Result<Pin<'_>, StoreError> {
-            Ok(self.ground.pool.fix_shared(page)?.unlatch())
-        };
+        let pin =
+            |page: PageNumber| -> Result<Pin<'_>, StoreError> { Ok(ground.pool.fix_shared(page)?.unlatch()) };
         let top = pin(path[above].0)?;
         let chain = freed.iter().map(|page| pin(*page)).collect::<Result<Vec<_>, _>>()?;
         let sibling = |page: PageNumber| page.is_some().then(|| pin(page)).transpose();
         let siblings = [sibling(links[0])?, sibling(links[1])?];
-        let groups = bits_by_group(&freed, self.ground.page_bytes);
+        let groups = bits_by_group(&freed, ground.page_bytes);
         let bitmaps = groups
             .iter()
-            .map(|(group, _)| {
-                self.ground.allocator.bitmap_for(bitmap::bitmap_of_group(*group, self.ground.page_bytes))
-            })
+            .map(|(group, _)| ground.allocator.bitmap_for(bitmap::bitmap_of_group(*group, ground.page_bytes)))
             .collect::<Result<Vec<_>, _>>()?;
         work.fixes += (3 + chain.len() + bitmaps.len()) as u64;
 
@@ -84,7 +82,7 @@ impl Unlinker {
         }
         let bitmaps = bitmaps.into_iter().map(write_pinned).collect::<Result<Vec<_>, _>>()?;
 
-        let mut mtr = self.ground.mtrs.begin_system(&room, &mut work.record);
+        let mut mtr = ground.mtrs.begin_system(&room, &mut work.record);
         if Node(&top).count() == 1 {
             node::format(top.change(), 0, root);
             mtr.replaced(top);
@@ -108,7 +106,7 @@ impl Unlinker {
         }
         mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
         for page in freed {
-            self.ground.space.freed(page);
+            ground.space.freed(page);
         }
         Ok(())
     }
