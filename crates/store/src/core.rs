@@ -1,4 +1,5 @@
-//! The parts of an open store, put together. Arrows between rooms point one way (see the crate's `README.md`).
+//! The parts of an open store, put together. Arrows between rooms point one way (see the `README.md` of this
+//! crate).
 
 use crate::Options;
 use crate::allocate::Allocator;

@@ -14,9 +14,9 @@
 //!    They never wait for I/O while they hold a latch. If a child is not in DRAM, it is fetched while the
 //!    parent is only pinned; the parent's LSN then tells whether the parent has changed meanwhile.
 //! 3. Structure modifications are made one at a time (the modification lock, [`crate::space`]). So the inner
-//!    pages and leaf links that they read cannot change meanwhile. They latch only the pages that they change,
-//!    top down and from left to right, after all of these are in DRAM. Each modification is one log record of
-//!    the system, which is redone but never undone.
+//!    pages and leaf links that they read cannot change meanwhile. They latch only the pages that they
+//!    change, top down and from left to right, after all of these are in DRAM. Each modification is one log
+//!    record of the system, which is redone but never undone.
 //! 4. Undo of a row change is the inverse row change, at the row's current place.
 
 pub(crate) mod bulk;

@@ -1,9 +1,9 @@
 //! A frame's state word: the page's LSN and two flags.
 //!
-//! Invariant: `dirty` says that the page is newer than disk, and `fdirty` that it is newer than the version in
-//! the layer below (FaCE §3.3). Both flags are set before their change is logged. `fdirty` is cleared only
-//! when the layer has this LSN, and `dirty` only while `fdirty` is clear. So no unwritten change is treated as
-//! written.
+//! Invariant: `dirty` says that the page is newer than disk, and `fdirty` that it is newer than the version
+//! in the layer below (FaCE §3.3). Both flags are set before their change is logged. `fdirty` is cleared only
+//! when the layer has this LSN, and `dirty` only while `fdirty` is clear. So no unwritten change is treated
+//! as written.
 
 use entresol_core::Lsn;
 use std::sync::atomic::AtomicU64;
