@@ -37,7 +37,7 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
         read_all()?;
         reads += 1;
         if reads > 100 {
-            bail!("faults: the pages do not enter the flash: {:?}", server.counters(&ENTRESOL)?);
+            bail!("faults: the pages do not enter the flash: {:?}", server.counters()?);
         }
     }
     // Hint bits make pages dirty now and then.
@@ -46,7 +46,7 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
         server.query("SELECT entresol_drain()")?;
         drains += 1;
         if drains > 100 {
-            bail!("faults: a drain leaves dirty pages: {:?}", server.counters(&ENTRESOL)?);
+            bail!("faults: a drain leaves dirty pages: {:?}", server.counters()?);
         }
     }
     spoil(&server)?;
@@ -54,7 +54,7 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     read_all()?;
     let damaged: u64 = server.query("SELECT damaged_clean FROM entresol_stat")?.parse()?;
     if damaged == 0 {
-        bail!("faults: no clean page was found damaged: {:?}", server.counters(&ENTRESOL)?);
+        bail!("faults: no clean page was found damaged: {:?}", server.counters()?);
     }
     println!("faults: {damaged} clean pages damaged: read from disk, every answer right");
     server.check_log()?;

@@ -1,12 +1,11 @@
-//! The suite `kill`: processes of every kind are killed under load, and recovery must find everything that
-//! was acknowledged.
+//! The suites `flash-kill` and `through-kill`: processes of every kind are killed under load, and recovery
+//! must find everything that was acknowledged.
 //!
-//! The model cache loses its memory with the server, so its checkpoints destage everything. What is tested
-//! is that the worker is there before redo and until after the shutdown checkpoint, that redo goes through
-//! the hooks, and that what has left DRAM between two checkpoints is not missed. The real cache keeps its
-//! dirty pages over checkpoints and crashes: without them the sums would be wrong.
+//! Tested: the worker is there before redo and until after the shutdown checkpoint, redo uses the hooks, and
+//! pages that left DRAM are not missed. The cache keeps its dirty pages over checkpoints and crashes: without
+//! them the sums would be wrong.
 
-use super::cache::{Cache, ENTRESOL};
+use super::cache::{Cache, ORACLES, WORKER};
 use super::server::Server;
 use super::test::Bench;
 use crate::programs::output;
@@ -15,18 +14,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Who is killed, in turn: what the title of the process has.
-fn victims(cache: &Cache) -> [&'static str; 7] {
-    [
-        CLIENT,
-        cache.worker,
-        "checkpointer",
-        "background writer",
-        "walwriter",
-        "autovacuum launcher",
-        POSTMASTER,
-    ]
-}
+/// Processes that are killed, in turn: a part of the process's title.
+const VICTIMS: [&str; 7] =
+    [CLIENT, WORKER, "checkpointer", "background writer", "walwriter", "autovacuum launcher", POSTMASTER];
+
+/// The value of the setting, as in [`ORACLES`].
+const MODULES: &str = "entresol, hooktrace";
 
 /// What the server says before redo, if pages were noted as durable, and after it, if the cache has spared it
 /// pages.
@@ -46,17 +39,18 @@ const LOAD: Duration = Duration::from_secs(2);
 
 pub(super) fn test(bench: &Bench, cache: &Cache, rounds: u32) -> Result<()> {
     let name = format!("{} kill", cache.name);
-    let server = Server::start(&bench.build, &bench.user, &name, &["-k"], cache.kill)?;
+    let server =
+        Server::start(&bench.build, &bench.user, &name, &["-k"], &format!("{}{ORACLES}", cache.kill))?;
     output(server.client("pgbench").args(["-i", "-q", "-s", "5"]))?;
     server.query("CREATE EXTENSION amcheck")?;
     let mut acknowledged = 0;
-    for (round, victim) in (0..rounds).zip(victims(cache).into_iter().cycle()) {
+    for (round, victim) in (0..rounds).zip(VICTIMS.into_iter().cycle()) {
         acknowledged += kill_under_load(&server, victim)?;
         wait_until_it_runs(&server, victim == POSTMASTER)?;
         check(&server, acknowledged).with_context(|| format!("{name}: round {round}, {victim}"))?;
     }
     server.check_log_for_panics()?;
-    if cache.module == ENTRESOL.module && cache.is_needed() {
+    if cache.is_needed() {
         let said = server.said_since(0)?;
         if let Some(missing) = SPARED.iter().find(|spared| !said.contains(**spared)) {
             bail!("{name}: redo was spared nothing: the server has not said \"{missing}\"");
@@ -66,7 +60,7 @@ pub(super) fn test(bench: &Bench, cache: &Cache, rounds: u32) -> Result<()> {
         true => refused_without_the_cache(bench, &server)?,
         false => acknowledged += runs_without_the_cache(&server, acknowledged)?,
     }
-    let counters = server.counters(cache)?;
+    let counters = server.counters()?;
     let text: Vec<_> = counters.iter().map(|(name, n)| format!("{name} {n}")).collect();
     println!("{name}, since the last kill: {}", text.join(", "));
     server.stop()?;
@@ -120,14 +114,14 @@ fn runs_without_the_cache(server: &Server<'_>, before: u64) -> Result<u64> {
     wait_until_it_runs(server, true)?;
     // No checkpoint is complete after this load: redo begins where the flash knows it.
     acknowledged += kill_without_a_checkpoint(server)?;
-    server.set("shared_preload_libraries", "entresol")?;
+    server.set("shared_preload_libraries", MODULES)?;
     wait_until_it_runs(server, true)?;
     check(server, before + acknowledged).context("kill: with its flash again")?;
     acknowledged += kill_without_a_checkpoint(server)?;
     server.set("shared_preload_libraries", "")?;
     wait_until_it_runs(server, true)?;
     acknowledged += kill_without_a_checkpoint(server)?;
-    server.set("shared_preload_libraries", "entresol")?;
+    server.set("shared_preload_libraries", MODULES)?;
     wait_until_it_runs(server, true)?;
     check(server, before + acknowledged).context("kill: with its flash again, and the same checkpoint")?;
     acknowledged += kill_under_load(server, POSTMASTER)?;

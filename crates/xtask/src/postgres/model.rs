@@ -1,6 +1,7 @@
-//! The suite `model`: hooktrace's random work must find nothing, and must find each left-out step.
+//! The suites `flash-model` and `through-model`: hooktrace's random work must find nothing, and must find
+//! each left-out step.
 
-use super::cache::Cache;
+use super::cache::{Cache, FAULTS, ORACLES, ORACLES_MUST_HAPPEN};
 use super::server::Server;
 use super::test::Bench;
 use anyhow::{Result, bail};
@@ -16,7 +17,8 @@ const FAULT_SEEDS: u32 = 5;
 
 pub(super) fn test(bench: &Bench, cache: &Cache) -> Result<()> {
     let name = format!("{} model", cache.name);
-    let server = Server::start(&bench.build, &bench.user, &name, &["-k"], cache.model)?;
+    let server =
+        Server::start(&bench.build, &bench.user, &name, &["-k"], &format!("{}{ORACLES}", cache.model))?;
     server.query("CREATE EXTENSION hooktrace")?;
     let run = |seed: u32, fault: &str| {
         // A table of its own: after a fault it may be damaged.
@@ -28,15 +30,16 @@ pub(super) fn test(bench: &Bench, cache: &Cache) -> Result<()> {
     for seed in 1..=SEEDS {
         run(seed, "none")?;
     }
-    let counters = server.counters(cache)?;
-    for counter in cache.model_must_happen {
+    let mut counters = server.counters()?;
+    counters.extend(server.oracles()?);
+    for counter in cache.model_must_happen.iter().chain(ORACLES_MUST_HAPPEN) {
         if !counters.iter().any(|(counted, n)| counted == counter && *n > 0) {
             bail!("{name}: the counter `{counter}` is zero: this was not tested");
         }
     }
     let text: Vec<_> = counters.iter().map(|(name, n)| format!("{name} {n}")).collect();
     println!("{name}: {}", text.join(", "));
-    for fault in cache.faults {
+    for fault in FAULTS {
         let noticed = (1..=FAULT_SEEDS)
             .find(|seed| run(*seed, fault).is_err_and(|error| error.to_string().contains("expected")));
         match noticed {
@@ -46,6 +49,6 @@ pub(super) fn test(bench: &Bench, cache: &Cache) -> Result<()> {
     }
     server.check_log()?;
     server.stop()?;
-    println!("{name}: {SEEDS} runs of {STEPS} steps agree; {} faults noticed", cache.faults.len());
+    println!("{name}: {SEEDS} runs of {STEPS} steps agree; {} faults noticed", FAULTS.len());
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! A server for a test: a new cluster in `target/postgres/test`, on a socket of its own.
 
 use super::build::Build;
-use super::cache::Cache;
 use crate::paths;
 use crate::programs::{User, output};
 use anyhow::{Context, Result, bail};
@@ -415,14 +414,26 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// The counters of a cache.
+    /// The counters of the extension.
     ///
     /// # Errors
     ///
-    /// Its module is not loaded.
-    pub(super) fn counters(&self, cache: &Cache) -> Result<Vec<(String, u64)>> {
-        let Cache { module: name, counters, .. } = cache;
-        let text = self.query(&format!("CREATE EXTENSION IF NOT EXISTS {name}; {counters}"))?;
+    /// It is not loaded.
+    pub(super) fn counters(&self) -> Result<Vec<(String, u64)>> {
+        self.counted("entresol", "SELECT key, value FROM entresol_stat s, json_each_text(row_to_json(s))")
+    }
+
+    /// How often hooktrace's oracles have looked; nothing if it was not preloaded.
+    ///
+    /// # Errors
+    ///
+    /// It is not installed.
+    pub(super) fn oracles(&self) -> Result<Vec<(String, u64)>> {
+        self.counted("hooktrace", "SELECT name, count FROM hooktrace_stat()")
+    }
+
+    fn counted(&self, extension: &str, query: &str) -> Result<Vec<(String, u64)>> {
+        let text = self.query(&format!("CREATE EXTENSION IF NOT EXISTS {extension}; {query}"))?;
         let row = |line: &str| {
             let (name, count) = line.split_once('|')?;
             Some((name.to_owned(), count.parse().ok()?))

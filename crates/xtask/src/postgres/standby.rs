@@ -1,7 +1,7 @@
 //! The suite `flash-standby`: a base backup under load, restored without a flash, and as a standby with its
 //! own flash, which is killed, and promoted when the primary is killed.
 
-use super::cache::ENTRESOL;
+use super::cache::{ENTRESOL, WORKER};
 use super::kill;
 use super::server::Server;
 use super::test::Bench;
@@ -44,7 +44,7 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     standby.set("entresol.flash", &standby.data().with_file_name("flash").display().to_string())?;
     standby.start_again()?;
     // Its worker, and its startup process, during the replay.
-    for victim in [ENTRESOL.worker, "startup recovering"] {
+    for victim in [WORKER, "startup recovering"] {
         thread::sleep(Duration::from_secs(1));
         let pid = kill::awaited_process(&standby, victim).context("standby")?;
         output(Command::new("kill").args(["-9", &pid]))?;

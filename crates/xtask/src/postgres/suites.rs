@@ -1,6 +1,6 @@
-//! PostgreSQL's own tests, over the model cache or without a module.
+//! PostgreSQL's own tests, over the flash cache with hooktrace's oracles, or without a module.
 
-use super::cache::Cache;
+use super::cache::{Cache, ORACLES, ORACLES_MUST_HAPPEN};
 use super::server::Server;
 use super::test::Bench;
 use super::tools::Tools;
@@ -18,10 +18,14 @@ fn outcome(line: &str) -> Option<String> {
     line.strip_prefix("# ").filter(|said| said.contains(" tests passed")).map(str::to_owned)
 }
 
+fn tiny(cache: &Cache) -> String {
+    format!("{}{ORACLES}", cache.tiny)
+}
+
 pub(super) fn regress(bench: &Bench, cache: Option<&Cache>) -> Result<()> {
     let name = cache.map_or("inactive".to_owned(), |cache| format!("{} regress", cache.name));
-    let configuration = cache.map_or("shared_buffers = 16MB\n", |cache| cache.tiny);
-    regress_with(bench, &name, &["-k"], configuration, cache)
+    let configuration = cache.map_or_else(|| "shared_buffers = 16MB\n".to_owned(), tiny);
+    regress_with(bench, &name, &["-k"], &configuration, cache)
 }
 
 fn regress_with(
@@ -42,7 +46,7 @@ fn regress_with(
 pub(super) fn matrix(bench: &Bench, cache: &Cache) -> Result<()> {
     for (io, more) in [("buffered", ""), ("direct", "debug_io_direct = data\n")] {
         for (checksums, options) in [("checksums", &["-k"][..]), ("no checksums", &[])] {
-            let configuration = format!("{}{more}", cache.tiny);
+            let configuration = format!("{}{more}", tiny(cache));
             let name = |suite| format!("{} {suite} {io} {checksums}", cache.name);
             regress_with(bench, &name("regress"), options, &configuration, Some(cache))?;
             isolation_with(bench, &name("isolation"), options, &configuration, cache)?;
@@ -54,7 +58,7 @@ pub(super) fn matrix(bench: &Bench, cache: &Cache) -> Result<()> {
 /// The tests of contrib's modules, on a server with the cache.
 pub(super) fn contrib(bench: &Bench, cache: &Cache) -> Result<()> {
     let name = format!("{} contrib", cache.name);
-    let server = Server::start(&bench.build, &bench.user, &name, &["-k"], cache.tiny)?;
+    let server = Server::start(&bench.build, &bench.user, &name, &["-k"], &tiny(cache))?;
     let contrib = bench.build.source.join("contrib");
     // The tests write beside their sources.
     bench.user.own(&contrib)?;
@@ -89,7 +93,7 @@ fn check_pages(bench: &Bench, server: &Server<'_>, name: &str) -> Result<()> {
 }
 
 pub(super) fn isolation(bench: &Bench, cache: &Cache) -> Result<()> {
-    isolation_with(bench, &format!("{} isolation", cache.name), &[], cache.tiny, cache)
+    isolation_with(bench, &format!("{} isolation", cache.name), &[], &tiny(cache), cache)
 }
 
 fn isolation_with(
@@ -158,11 +162,12 @@ fn finish(
 
 /// What the suite is to test has happened, and nothing that must not.
 fn check_counters(server: &Server<'_>, name: &str, cache: &Cache) -> Result<()> {
-    let counters = server.counters(cache)?;
+    let mut counters = server.counters()?;
+    counters.extend(server.oracles()?);
     let text: Vec<_> = counters.iter().map(|(name, n)| format!("{name} {n}")).collect();
     println!("{name}: {}", text.join(", "));
     let of = |wanted: &str| counters.iter().find(|(counted, _)| counted == wanted).map(|(_, n)| *n);
-    for wanted in cache.must_happen {
+    for wanted in cache.must_happen.iter().chain(ORACLES_MUST_HAPPEN) {
         if of(wanted).is_none_or(|n| n == 0) {
             bail!("{name}: the counter `{wanted}` is zero: this was not tested");
         }

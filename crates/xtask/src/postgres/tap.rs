@@ -1,6 +1,5 @@
-//! PostgreSQL's own tests in Perl, over the model of a cache or over the real one.
+//! PostgreSQL's own tests in Perl, over the flash cache with hooktrace's oracles.
 
-use super::cache::MODEL;
 use super::test::Bench;
 use super::tools::Tools;
 use crate::paths;
@@ -9,41 +8,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders of scripts that are run over the real cache, with the beginnings of their names; none: all.
-const OVER_FLASH: &[(&str, &[&str])] = &[
-    (
-        "src/test/recovery",
-        &[
-            "008", "013", "014", "015", "016", "018", "020", "023", "027", "032", "033", "034", "036", "041",
-            "042", "045",
-        ],
-    ),
-    ("src/bin/pg_basebackup", &[]),
-    ("src/bin/pg_verifybackup", &[]),
-    ("src/bin/pg_combinebackup", &[]),
-    ("src/bin/pg_rewind", &[]),
+/// Folders of scripts.
+const FOLDERS: &[&str] = &[
+    "src/test/recovery",
+    "src/bin/pg_basebackup",
+    "src/bin/pg_verifybackup",
+    "src/bin/pg_combinebackup",
+    "src/bin/pg_rewind",
 ];
-
-/// The recovery tests: crashes, standbys, promotion, PITR. All clusters have the model cache.
-pub(super) fn over_model(bench: &Bench) -> Result<()> {
-    let out = new_folder(bench, "tap")?;
-    let configuration = out.join("hooktrace.conf");
-    fs::write(&configuration, MODEL.tap)?;
-    bench.user.own(&configuration)?;
-    let folder = bench.build.source.join("src/test/recovery");
-    let mut prove = prove(bench, &folder, &out)?;
-    prove.env("TEMP_CONFIG", &configuration).args(scripts(&folder, &[])?);
-    println!("tap: {}", watch(bench, "tap", &mut prove)?);
-    Ok(())
-}
 
 /// Recovery, backups and pg_rewind; each cluster has a flash of its own. `only`: ends of the scripts' paths.
 pub(super) fn over_flash(bench: &Bench, only: &[String]) -> Result<()> {
     let module = paths::repository().join("doors/postgres/test/tap");
     let mut failed = Vec::new();
-    for (name, starts) in OVER_FLASH {
+    for name in FOLDERS {
         let folder = bench.build.source.join(name);
-        let mut scripts = scripts(&folder, starts)?;
+        let mut scripts = scripts(&folder)?;
         if !only.is_empty() {
             let is_wanted = |script: &PathBuf| {
                 let script = format!("{name}/{}", script.display());
@@ -94,13 +74,12 @@ fn new_folder(bench: &Bench, name: &str) -> Result<PathBuf> {
 }
 
 /// The scripts of a folder, by their paths in it, in order.
-fn scripts(folder: &Path, starts: &[&str]) -> Result<Vec<PathBuf>> {
+fn scripts(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder.join("t")).with_context(|| format!("{}", folder.display()))?;
     let names: std::io::Result<Vec<_>> =
         entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
     let mut names = names?;
-    let is_wanted = |name: &str| starts.is_empty() || starts.iter().any(|start| name.starts_with(start));
-    names.retain(|name| name.ends_with(".pl") && is_wanted(name));
+    names.retain(|name| name.ends_with(".pl"));
     names.sort();
     Ok(names.into_iter().map(|name| Path::new("t").join(name)).collect())
 }

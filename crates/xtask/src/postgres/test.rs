@@ -1,7 +1,7 @@
 //! `cargo xtask postgres test`.
 
 use super::build::{Build, BuildArgs, can_be_made, make};
-use super::cache::{ENTRESOL, MODEL, THROUGH};
+use super::cache::{ENTRESOL, THROUGH};
 use super::{
     binding, dies, disk, failover, faults, keep_out, kill, model, module, path, snapshot, sql, standby,
     suites, tap, upgrade,
@@ -15,19 +15,11 @@ use clap::{Args, ValueEnum};
 /// A part of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Suite {
-    /// Random work on one relation against a model; each left-out step must be noticed.
-    Model,
     /// PostgreSQL's regression tests without a module: the hooks are inactive.
     Inactive,
-    /// PostgreSQL's regression tests over the model cache.
-    Regress,
-    /// PostgreSQL's isolation tests over the model cache.
-    Isolation,
-    /// Processes killed under load over the model cache; acknowledged transactions are counted.
-    Kill,
-    /// The same random work over the flash cache.
+    /// Random work on one relation over the flash cache, against a model; each left-out step must be noticed.
     FlashModel,
-    /// PostgreSQL's regression tests over the flash cache.
+    /// PostgreSQL's regression tests over the flash cache, with oracles at its hooks.
     FlashRegress,
     /// PostgreSQL's isolation tests over the flash cache.
     FlashIsolation,
@@ -60,8 +52,6 @@ enum Suite {
     FlashUpgrade,
     /// A backup under load, restored without a flash, and as a standby with its own.
     FlashStandby,
-    /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
-    Tap,
     /// PostgreSQL's TAP tests of recovery, backups and pg_rewind, every cluster with a flash cache of its
     /// own: half an hour. Only if named.
     FlashTap,
@@ -81,11 +71,7 @@ enum Suite {
 
 /// What runs if nothing is named.
 const ALL: &[Suite] = &[
-    Suite::Model,
     Suite::Inactive,
-    Suite::Regress,
-    Suite::Isolation,
-    Suite::Kill,
     Suite::FlashModel,
     Suite::FlashRegress,
     Suite::FlashIsolation,
@@ -114,7 +100,8 @@ pub struct TestArgs {
     /// The user that servers run as, if the caller is root [default then: nobody].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Rounds of the suites `kill`, `flash-kill`, `flash-snapshot` and `flash-failover`.
+    /// Rounds of the suites `flash-kill`, `through-kill`, `flash-snapshot` and
+    /// `flash-failover`.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// Of the suite `flash-tap`, only the scripts whose path ends like this; may be repeated.
@@ -165,12 +152,8 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
     let chosen = if arguments.only.is_empty() { ALL } else { &arguments.only[..] };
     for suite in chosen {
         match suite {
-            Suite::Model => model::test(&bench, &MODEL)?,
             Suite::FlashModel => model::test(&bench, &ENTRESOL)?,
             Suite::Inactive => suites::regress(&bench, None)?,
-            Suite::Regress => suites::regress(&bench, Some(&MODEL))?,
-            Suite::Isolation => suites::isolation(&bench, &MODEL)?,
-            Suite::Kill => kill::test(&bench, &MODEL, arguments.rounds)?,
             Suite::FlashRegress => suites::regress(&bench, Some(&ENTRESOL))?,
             Suite::FlashIsolation => suites::isolation(&bench, &ENTRESOL)?,
             Suite::FlashKill => kill::test(&bench, &ENTRESOL, arguments.rounds)?,
@@ -187,7 +170,6 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashPath => path::test(&bench)?,
             Suite::FlashUpgrade => upgrade::test(&bench)?,
             Suite::FlashStandby => standby::test(&bench)?,
-            Suite::Tap => tap::over_model(&bench)?,
             Suite::FlashTap => tap::over_flash(&bench, &arguments.script)?,
             Suite::FlashMatrix => suites::matrix(&bench, &ENTRESOL)?,
             Suite::ThroughMatrix => suites::matrix(&bench, &THROUGH)?,

@@ -1,11 +1,7 @@
 \echo Use "CREATE EXTENSION hooktrace" to load this file. \quit
 
--- Counters since the server's start.
+-- How often each rule was checked since the server's start (oracle.c).
 CREATE FUNCTION hooktrace_stat(OUT name text, OUT count bigint) RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
--- Writes all dirty pages of the cache to disk.
-CREATE FUNCTION hooktrace_drain() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- Does random things to an empty table and compares every page with what was written last. Raises an
@@ -13,5 +9,4 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 CREATE FUNCTION hooktrace_model(relation regclass, steps int, seed bigint, fault text DEFAULT 'none')
 RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-REVOKE ALL ON FUNCTION hooktrace_drain() FROM PUBLIC;
 REVOKE ALL ON FUNCTION hooktrace_model(regclass, int, bigint, text) FROM PUBLIC;

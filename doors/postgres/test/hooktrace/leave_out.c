@@ -1,7 +1,7 @@
 /*
- * Leaves out a step of another module's cache, for one relation and in this process alone.
+ * Leaves out a step of the cache, for one relation and in this process alone.
  *
- * The process gets a table of hooks of its own, which calls the module's. Other processes stage and destage
+ * The process gets a table of hooks of its own, which calls the oracles'. Other processes stage and destage
  * the relation's pages as ever; all that is written past DRAM, truncated and removed is this process's work.
  */
 #include "hooktrace.h"
@@ -34,8 +34,16 @@ forget_relation(RelFileLocator rlocator)
 static bool
 stage(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, const char *page, XLogRecPtr lsn, int flags)
 {
+	bool		cached = false;
+
 	if (is_left_out(FAULT_CLEAN, rlocator))
 		flags &= ~FLASH_STAGE_DIRTY;
+	if (is_left_out(FAULT_STALE, rlocator) && (flags & FLASH_STAGE_DIRTY) != 0)
+	{
+		inner->residency(rlocator, fork, block, 1, &cached);
+		if (cached)
+			return true;
+	}
 	return inner->stage(rlocator, fork, block, page, lsn, flags);
 }
 
@@ -43,8 +51,6 @@ stage(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, const char *p
 void
 leave_out(Fault fault, RelFileLocator rlocator)
 {
-	if (fault == FAULT_EARLY || fault == FAULT_STALE || fault == FAULT_WAIT)
-		ereport(ERROR, (errmsg("only hooktrace's own cache can leave this out")));
 	if (!inner)
 	{
 		inner = flash_cache;

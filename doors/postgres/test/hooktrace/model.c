@@ -9,9 +9,7 @@
  * past DRAM as bulk writers do, read past DRAM in runs that are partly cached, prefetch. The worker destages
  * meanwhile. Nothing is logged: a crash is not part of this test.
  *
- * With a fault, one step of the cache is left out for this relation. The test must then fail.
- *
- * It also runs over another module's cache, of which leave_out.c leaves steps out.
+ * With a fault, leave_out.c leaves one step of the cache out for this relation. The test must then fail.
  */
 #include "hooktrace.h"
 
@@ -57,7 +55,7 @@ typedef struct Model
 } Model;
 
 static const char *const fault_names[] = {
-	"none", "forget", "cut", "drop", "wait", "early", "clean", "stale",
+	"none", "forget", "cut", "drop", "clean", "stale",
 };
 
 static uint32
@@ -245,10 +243,7 @@ check_file(Model *model)
 	int			file;
 
 	FlushRelationBuffers(model->relation);
-	if (shared)
-		ring_drain();
-	else
-		flash_cache->destage_all();
+	flash_cache->destage_all();
 	file = OpenTransientFile(path, O_RDONLY | PG_BINARY);
 	if (file < 0 || fstat(file, &status) != 0)
 		elog(ERROR, "could not open \"%s\": %m", path);
@@ -366,21 +361,16 @@ hooktrace_model(PG_FUNCTION_ARGS)
 	int			steps = PG_GETARG_INT32(1);
 	Fault		fault = fault_named(text_to_cstring(PG_GETARG_TEXT_PP(3)));
 
-	if (!flash_cache)
-		ereport(ERROR, (errmsg("there is no cache")));
+	if (!shared || !flash_cache)
+		ereport(ERROR, (errmsg("there is no cache, or hooktrace was not preloaded after it")));
 	model->relation = relation_open(PG_GETARG_OID(0), AccessExclusiveLock);
 	if (model->relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
 		RelationGetNumberOfBlocks(model->relation) != 0)
 		ereport(ERROR, (errmsg("the model needs an empty permanent table")));
 	pg_prng_seed(&model->random, PG_GETARG_INT64(2));
 
-	if (shared)
-	{
-		shared->fault_at = model->relation->rd_locator;
-		shared->fault = fault;
-	}
-	else
-		leave_out(fault, model->relation->rd_locator);
+	shared->unchecked = fault == FAULT_NONE ? (RelFileLocator) {0} : model->relation->rd_locator;
+	leave_out(fault, model->relation->rd_locator);
 	PG_TRY();
 	{
 		run(model, steps);
@@ -388,10 +378,7 @@ hooktrace_model(PG_FUNCTION_ARGS)
 	PG_FINALLY();
 	{
 		/* What a fault has left in the cache does not fit the file. */
-		if (shared)
-			shared->fault = FAULT_NONE;
-		else
-			leave_out(FAULT_NONE, model->relation->rd_locator);
+		leave_out(FAULT_NONE, model->relation->rd_locator);
 		flash_cache->forget_relation(model->relation->rd_locator);
 	}
 	PG_END_TRY();

@@ -39,7 +39,7 @@ shadow_check(const PageKey *key, XLogRecPtr lsn)
 {
 	Shadow	   *shadow = hash_search(shadows, key, HASH_FIND, NULL);
 
-	if (!shadow || faulty(shared->fault, key->rlocator))
+	if (!shadow)
 		return;
 	count(SHADOWS_CHECKED);
 	if (lsn < shadow->lsn)

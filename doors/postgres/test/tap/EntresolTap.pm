@@ -42,6 +42,8 @@ if ($0 =~ m{\bt/\d+\w*\.pl$})
 		my ($node, $root, $name, @rest) = @_;
 		$init->($node, $root, $name, @rest);
 		copy_flash($root->backup_dir . "/$name.flash", $node->basedir . '/flash');
+		# Some scripts start a cluster without the framework.
+		name_flash($node);
 	};
 }
 
@@ -63,10 +65,12 @@ sub name_flash
 	my @named = $conf =~ /^entresol\.flash\s*=\s*'(.*)'/mg;
 	return if @named && $named[-1] eq $flash;
 	my @libraries = $conf =~ /^shared_preload_libraries\s*=\s*'?([^'\n]*)'?/mg;
-	my @wanted = grep { $_ ne '' && $_ ne 'entresol' } split /\s*,\s*/, ($libraries[-1] // '');
-	my $wanted = join ',', @wanted, 'entresol';
-	# It starts a copy of a running cluster's files without a backup_label. In write-back mode that is refused.
-	my $mode = $0 =~ /042_low_level_backup/ ? 'write-through' : 'write-back';
+	my @wanted = grep { !/^(entresol|hooktrace)?$/ } split /\s*,\s*/, ($libraries[-1] // '');
+	# The oracles are over the hooks of the module before them.
+	my $wanted = join ',', @wanted, 'entresol', 'hooktrace';
+	# In write-back mode a copy of a running cluster's files without a backup_label is refused, and so is a
+	# single-user server after a crash.
+	my $mode = $0 =~ /042_low_level_backup|017_shm/ ? 'write-through' : 'write-back';
 	$node->append_conf('postgresql.conf', qq{
 shared_preload_libraries = '$wanted'
 entresol.flash = '$flash'

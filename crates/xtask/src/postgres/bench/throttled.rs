@@ -7,7 +7,6 @@ use super::disk::{Disk, Loop, Traffic};
 use super::load::{Done, Kind, Load};
 use super::report::{Mean, write_json};
 use super::{Rig, golden};
-use crate::postgres::cache::ENTRESOL;
 use crate::postgres::server::Server;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -240,7 +239,7 @@ pub(super) fn counters(server: &Server<'_>, is_there: bool) -> Result<BTreeMap<S
     if !is_there {
         return Ok(BTreeMap::new());
     }
-    let counted = server.counters(&ENTRESOL)?;
+    let counted = server.counters()?;
     Ok(counted.into_iter().map(|(name, n)| (name, n as i64)).collect())
 }
 
