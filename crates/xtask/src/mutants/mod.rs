@@ -8,6 +8,7 @@
 mod copy;
 mod file;
 mod hunt;
+mod part;
 mod programs;
 mod weave;
 
@@ -17,6 +18,7 @@ use clap::Args;
 use copy::Copy;
 use file::Mutant;
 use hunt::{Hunt, Outcome};
+use part::Part;
 use programs::Programs;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,6 +33,12 @@ pub struct MutantsArgs {
     /// Only sees that every mutant still fits the sources, and that its tests exist
     #[arg(long, conflicts_with_all = ["sound", "seed", "jobs"])]
     check: bool,
+    /// Only mutants that the changes since REVISION may concern: in these files, or hunted by them
+    #[arg(long, value_name = "REVISION", conflicts_with_all = ["names", "check"])]
+    since: Option<String>,
+    /// And one in N of the others, with each commit other ones
+    #[arg(long, value_name = "N", requires = "since", default_value = "0", hide_default_value = true)]
+    and_one_in: usize,
     /// The hunts of these mutants without the mutants: they must find nothing
     #[arg(long)]
     sound: bool,
@@ -59,7 +67,11 @@ pub fn mutants(arguments: &MutantsArgs) -> Result<()> {
     }
     let began = Instant::now();
     let all = Mutant::all(&repository.join(FOLDER))?;
-    let chosen = choose(&all, &arguments.names)?;
+    let chosen = match &arguments.since {
+        Some(revision) => Part::since(repository, revision, arguments.and_one_in)?.of(&all),
+        None => choose(&all, &arguments.names)?,
+    };
+    println!("{} of {} mutants are hunted", chosen.len(), all.len());
     let sources = weave::sources(repository, &all)?;
     let copy = Copy::update(repository, &paths::target().join("mutants"), &sources)?;
     let programs = Programs::build(&copy, &chosen)?;
