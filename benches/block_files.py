@@ -1,4 +1,4 @@
-"""Files on a volume whose server is killed, for the scripts of the block door.
+"""Files on a volume whose server is killed, for `cargo xtask block test`.
 
     block_files.py write FOLDER NOTES SEED    four writers make and replace files, sync them, and note in NOTES, which is
                                               outside of the volume, what was begun and what was synced; until killed

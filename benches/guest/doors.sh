@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs in the guest of benches/block_guest.sh: doors.sh ENTRESOL DOORS MODES ROUNDS. A file system stays mounted while the
-# server of its volume is killed with SIGKILL and started again; then everything must be there. /dev/vda is the disk,
-# /dev/vdb the flash.
+# Runs in the guest of `cargo xtask block test guest`: doors.sh ENTRESOL DOORS MODES ROUNDS. A file system stays mounted
+# while the server of its volume is killed with SIGKILL and started again; then everything must be there. /dev/vda is
+# the disk, /dev/vdb the flash.
 set -eu
 entresol=$1 doors=$2 modes=$3 rounds=$4
 cd /mnt/run

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first program of the guest that benches/block_guest.sh boots: loads modules, mounts the host's root read-only below
-# memory for what is written, and runs the job there.
+# The first program of the guest that `cargo xtask block test guest` boots: loads modules, mounts the host's root
+# read-only below memory for what is written, and runs the job there.
 /bin/busybox --install -s /bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 while read -r module; do

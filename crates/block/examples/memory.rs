@@ -100,7 +100,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     (0..disk_bytes).step_by(CHUNK as usize).try_for_each(|at| volume.write(at, &zeros, false))?;
     let status = volume.status();
     println!(
-        "{gib} GiB, {}: {slots} slots, {} with a page, {} of them newer than disk; resident {empty} bytes when made, {} when full",
+        "{gib} GiB, {}: {slots} slots, {} with a page, {} of them newer than disk; resident {empty} bytes when made, {} bytes when full",
         config.policy,
         status.pages,
         status.dirty_pages,

@@ -3,6 +3,7 @@
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use entresol_xtask::block;
 use entresol_xtask::mutants::{self, MutantsArgs};
 use entresol_xtask::postgres::{self, BenchArgs, BuildArgs, RunArgs, TestArgs};
 use std::process::ExitCode;
@@ -20,6 +21,9 @@ enum Work {
     /// PostgreSQL with the hooks for a cache below shared buffers (docs/POSTGRESQL.md).
     #[command(subcommand)]
     Postgres(Postgres),
+    /// The block door, measured, and under real systems while its server is killed (docs/design/BLOCK.md).
+    #[command(subcommand)]
+    Block(Block),
     /// Plants known bugs in a copy of the tree, and sees that the tests notice each (docs/TESTING.md).
     Mutants(MutantsArgs),
 }
@@ -34,6 +38,14 @@ enum Postgres {
     Test(TestArgs),
     /// Measures the patched server, with a flash cache and without.
     Bench(BenchArgs),
+}
+
+#[derive(Subcommand)]
+enum Block {
+    /// Real systems on a volume whose server is killed.
+    Test(block::TestArgs),
+    /// Measures volumes beside other servers, files, and themselves without a cache.
+    Bench(block::BenchArgs),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +63,8 @@ fn main() -> ExitCode {
         Work::Postgres(Postgres::Run(arguments)) => postgres::run(&arguments),
         Work::Postgres(Postgres::Test(arguments)) => postgres::test(&arguments),
         Work::Postgres(Postgres::Bench(arguments)) => postgres::bench(&arguments),
+        Work::Block(Block::Test(arguments)) => block::test(&arguments),
+        Work::Block(Block::Bench(arguments)) => block::bench(&arguments),
         Work::Mutants(arguments) => mutants::mutants(&arguments),
     };
     match outcome {

@@ -39,6 +39,17 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
+/// A call of `command` in a control group, by its file `cgroup.procs`.
+pub fn within(group: &Path, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.join("cgroup.procs"));
+    shell.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        shell.env(name, value.unwrap_or_default());
+    }
+    shell
+}
+
 /// The SHA-256 of a file, in hex.
 pub fn sha256(file: &Path) -> Result<String> {
     let line = output(Command::new("sha256sum").arg("--").arg(file))?;

@@ -2,7 +2,7 @@
 
 use super::build::Build;
 use crate::paths;
-use crate::programs::{User, output};
+use crate::programs::{User, output, within};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::net::TcpListener;
@@ -440,17 +440,6 @@ impl<'a> Server<'a> {
         };
         Ok(text.lines().filter_map(row).collect())
     }
-}
-
-/// A call of `command` in a control group, by its file `cgroup.procs`.
-fn within(group: &Path, command: &Command) -> Command {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.join("cgroup.procs"));
-    shell.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        shell.env(name, value.unwrap_or_default());
-    }
-    shell
 }
 
 impl Drop for Server<'_> {

@@ -5,11 +5,11 @@
 //! has the files of both in its own cache, so the second is the fastest that a disk could be.
 
 use super::Rig;
-use super::disk::Loop;
 use super::overhead::{Point, once, prepare};
-use super::report::{Mean, write_json};
 use super::throttled::flash;
+use crate::device::Loop;
 use crate::postgres::server::Server;
+use crate::report::{Mean, write_json};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;

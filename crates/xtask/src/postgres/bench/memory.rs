@@ -2,9 +2,9 @@
 //! shared memory, and from the worker's process.
 
 use super::Rig;
-use super::report::write_json;
 use crate::postgres::kill;
 use crate::postgres::server::Server;
+use crate::report::write_json;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;

@@ -7,7 +7,6 @@ mod hits;
 mod load;
 mod memory;
 mod overhead;
-mod report;
 mod restart;
 mod throttled;
 

@@ -5,11 +5,11 @@
 //! time; a round's ratios are of neighbours in time, and their median is shown.
 
 use super::Rig;
-use super::report::{Mean, write_json};
 use super::throttled::flash;
 use crate::postgres::build::Build;
 use crate::postgres::server::Server;
 use crate::programs::output;
+use crate::report::{Mean, write_json};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;

@@ -3,10 +3,10 @@
 
 use super::disk::Disk;
 use super::load::{Kind, Load};
-use super::report::{Mean, write_json};
 use super::throttled::{Configuration, DISK_MIB, cache_settings, counters, flash, settings};
 use super::{Rig, chart, golden};
 use crate::postgres::server::Server;
+use crate::report::{Mean, write_json};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;

@@ -3,11 +3,12 @@
 //! Each run has a copy of the same loaded cluster and an empty flash. The load runs for some time to fill the
 //! cache, and then is measured. Runs that are to be compared follow each other.
 
-use super::disk::{Disk, Loop, Traffic};
+use super::disk::Disk;
 use super::load::{Done, Kind, Load};
-use super::report::{Mean, write_json};
 use super::{Rig, golden};
+use crate::device::{Loop, Traffic};
 use crate::postgres::server::Server;
+use crate::report::{Mean, write_json};
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
