@@ -53,7 +53,7 @@ enum Suite {
     /// A backup under load, restored without a flash, and as a standby with its own.
     FlashStandby,
     /// PostgreSQL's TAP tests of recovery, backups and pg_rewind, every cluster with a flash cache of its
-    /// own: half an hour. Only if named.
+    /// own: twenty minutes. Only if named.
     FlashTap,
     /// The regression and isolation tests over the flash cache, buffered and direct, with checksums and
     /// without. Only if named.
