@@ -5,7 +5,9 @@
 
 use entresol_core::{Mode, PageId, PolicyKind};
 use entresol_device::{Device, FileOptions, open_device};
-use entresol_engine::{FlashTier, Layer, Reading, TierError, TierOptions, detach, disk_offset, flash_bytes};
+use entresol_engine::{
+    Deletes, FlashTier, Layer, PageCache, Reading, TierError, TierOptions, detach, disk_offset, flash_bytes,
+};
 use entresol_format::PageFormat;
 use std::error::Error;
 use std::path::Path;

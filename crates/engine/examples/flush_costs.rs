@@ -6,7 +6,7 @@
 use entresol_core::{Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, TierError, TierOptions, Victim, disk_offset, flash_bytes, inspect,
+    DiskLayer, FlashTier, Layer, PageCache, TierError, TierOptions, Victim, disk_offset, flash_bytes, inspect,
 };
 use entresol_format::PageFormat;
 use entresol_runtime::sim::{SimConfig, Simulation};

@@ -6,7 +6,7 @@
 use entresol_core::{Lsn, Mode, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, TierError, TierOptions, Victim, disk_offset, flash_bytes,
+    Deletes, DiskLayer, FlashTier, Layer, PageCache, TierError, TierOptions, Victim, disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_objects::{Locator, ObjectId};

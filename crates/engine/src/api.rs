@@ -59,7 +59,7 @@ pub enum Reading {
     Around,
 }
 
-/// What a disk lacks that is not in its cache either ([`crate::FlashTier::missing`]).
+/// What a disk lacks that is not in its cache either ([`crate::PageCache::missing`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingPages {
     /// How many pages only the flash has, which has failed; 0: it is in use.

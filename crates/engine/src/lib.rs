@@ -23,6 +23,7 @@ mod front_flash;
 mod front_lsns;
 #[cfg(feature = "hooks")]
 pub mod hooks;
+mod interface;
 mod metrics;
 mod names;
 mod options;
@@ -60,8 +61,9 @@ pub use entresol_format::{LogPosition, Uuid};
 pub use error::{HOW_TO_DETACH, TierError};
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect, is_cache_of_volume};
 pub use forecast::Forecasts;
-pub use fragments::{FragmentOptions, FragmentRead, FragmentTier, POINTS as FRAGMENT_POINTS};
+pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use front_flash::FlashPlace;
+pub use interface::{Deletes, FLASH_READ_PAGES_MAX, LookedUp, PageCache};
 pub use names::Names;
 pub use options::{Flushed, TierOptions, flash_bytes};
 pub use points::POINTS;
@@ -69,6 +71,6 @@ pub use report::OpenReport;
 pub use shadow::Shadow;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
 pub use tier::{
-    DetachReport, FlashRead, FlashTier, cache_on, detach, detach_with_loss, disown, flash_has_failed,
-    give_up_lost, lost_on, marks_on, renewals_that_differ, renounce,
+    DetachReport, FlashTier, cache_on, detach, detach_with_loss, disown, flash_has_failed, give_up_lost,
+    lost_on, marks_on, renewals_that_differ, renounce,
 };

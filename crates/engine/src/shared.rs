@@ -3,6 +3,7 @@
 use crate::api::{Evicted, Fetched, Pages, Victim};
 use crate::front::{self, Answer, Bell, BoardRef, Found, Front, Offered, Opened, Request};
 use crate::front_lsns::Lsns;
+use crate::interface::Deletes;
 use crate::{FlashPlace, TierError, TierMetrics, TierOptions, front_flash};
 use entresol_core::{Mode, PageId, Route};
 use entresol_objects::{Locator, ObjectId, Usage};
@@ -232,7 +233,7 @@ impl SharedFront {
         Ok(offered.map(|offered| self.handed(&victim, offered)))
     }
 
-    /// Writes `page` to disk past the cache: `write` does, durably. As [`SharedFront::forget_for`] otherwise.
+    /// Writes `page` to disk past the cache: `write` does, durably. As [`Deletes::forget_for`] otherwise.
     ///
     /// From its return on every front is served the new version, and the next flush or checkpoint that
     /// begins then keeps it so. If the cache's process, or the machine, ends before that flush is done, the
@@ -250,23 +251,6 @@ impl SharedFront {
         self.forget_for(page, page, write)?;
         self.front.tallies().bypassed.add(1);
         Ok(())
-    }
-
-    /// As [`crate::FlashTier::forget_for`]: before the next flush or checkpoint is done, a crash may find the
-    /// copies again. `make_dead` does not use this front. Other callers' flushes wait for it.
-    ///
-    /// # Errors
-    /// Those of `make_dead`, and the tier's. Then the cache is given up, and is to be opened again: the pages
-    /// may be found.
-    pub fn forget_for<E: From<TierError>>(
-        &self,
-        first: PageId,
-        last: PageId,
-        make_dead: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), E> {
-        let made = self.front.forget_for((first, last), make_dead);
-        self.service.notify_all();
-        made
     }
 
     /// What becomes of a page that the mode, or its format, does not let enter the flash now.
@@ -296,54 +280,6 @@ impl SharedFront {
             }
             Offered::Bypass | Offered::Off => Handed::DiskOnly,
         }
-    }
-
-    /// Forgets the pages from `first` to `last`, which are dead: as [`crate::FlashTier::forget`].
-    ///
-    /// # Errors
-    /// What failed: the tier's.
-    pub fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        self.front.forget_range((first, last))
-    }
-
-    /// As [`crate::FlashTier::define`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.front.define(locator)
-    }
-
-    /// As [`crate::FlashTier::object`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.front.object(locator)
-    }
-
-    /// As [`crate::FlashTier::retire`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
-        self.front.retire(object)
-    }
-
-    /// As [`crate::FlashTier::retire_matching`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
-        self.front.retire_matching(matches)
-    }
-
-    /// As [`crate::FlashTier::cut`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
-        self.front.cut(object, number)
     }
 
     /// Has the back make everything durable that any front has handed down before, and all forgotten pages.
@@ -415,7 +351,7 @@ impl SharedFront {
     /// repeats what the disk lacks.
     ///
     /// # Errors
-    /// As [`SharedFront::destage`] and [`SharedFront::forget`].
+    /// As [`SharedFront::destage`] and [`Deletes::forget`].
     pub fn take_out(&self, page: PageId) -> Result<(), TierError> {
         while self.front.is_dirty(page)? {
             self.destage(&Pages::Range(page, page))?;
@@ -454,11 +390,6 @@ impl SharedFront {
         self.front.names(first, names)
     }
 
-    /// How full the table of objects is; `None`: there is none.
-    pub fn objects(&self) -> Option<Usage> {
-        self.front.objects_usage()
-    }
-
     /// Why a request was not done.
     fn could_not(&self) -> TierError {
         self.front.check_running().err().unwrap_or_else(|| {
@@ -495,5 +426,47 @@ impl SharedFront {
             "a buffer of {} bytes was handed in, pages have {expected}",
             page.len()
         )))
+    }
+}
+
+impl Deletes for SharedFront {
+    fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        self.front.forget_range((first, last))
+    }
+
+    /// `make_dead` does not use this front. If it fails, the cache is given up, and is to be opened again.
+    fn forget_for<E: From<TierError>>(
+        &self,
+        first: PageId,
+        last: PageId,
+        make_dead: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let made = self.front.forget_for((first, last), make_dead);
+        self.service.notify_all();
+        made
+    }
+
+    fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+        self.front.define(locator)
+    }
+
+    fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+        self.front.object(locator)
+    }
+
+    fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
+        self.front.retire(object)
+    }
+
+    fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
+        self.front.retire_matching(matches)
+    }
+
+    fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
+        self.front.cut(object, number)
+    }
+
+    fn objects(&self) -> Option<Usage> {
+        self.front.objects_usage()
     }
 }

@@ -5,7 +5,8 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::MemoryDevice;
 use entresol_engine::{
-    DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, Mode, Reading, TierOptions, flash_bytes,
+    Deletes, DiskLayer, FLASH_READ_PAGES_MAX, FlashTier, FragmentOptions, FragmentTier, Layer, Mode,
+    PageCache, Reading, TierOptions, flash_bytes,
 };
 use entresol_format::PageFormat;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ fn write(tier: &FlashTier, pages: impl Iterator<Item = u64>, version: u8) {
 }
 
 /// Runs with a tier that has pages 0 to 7 in version 1 on flash.
-fn with_tier(policy: PolicyKind, main: impl FnOnce(&FlashTier) + Send) {
+fn with_tier(policy: PolicyKind, main: impl FnOnce(&Arc<FlashTier>) + Send) {
     simulate(1, || {
         let mode = Mode::WriteThrough;
         let options = TierOptions { page_format: PageFormat::Raw, mode, ..support::small(policy, SLOTS) };
@@ -45,19 +46,19 @@ fn with_tier(policy: PolicyKind, main: impl FnOnce(&FlashTier) + Send) {
 fn what_was_looked_up_is_read_and_counted() {
     for policy in [PolicyKind::Face, PolicyKind::FaceGsc, PolicyKind::Lru] {
         with_tier(policy, |tier| {
-            let read = tier.begin_read(PageId(2), 4).unwrap().expect("they are on flash");
-            let parts = tier.parts(&read);
+            let read = tier.clone().begin_read(PageId(2), 4).expect("they are on flash");
+            let parts = read.parts();
             assert_eq!(parts.iter().map(|part| part.length).sum::<usize>(), 4 * PAGE, "{policy:?}");
             let mut buffer = vec![0; 4 * PAGE];
-            tier.read_now(&read, &mut buffer).unwrap();
+            read.read_now(&mut buffer).unwrap();
             let before = tier.metrics().flash_hits;
-            assert!(tier.end_read(&read, &mut buffer), "{policy:?}");
+            assert!(read.end(&mut buffer), "{policy:?}");
             assert_eq!(tier.metrics().flash_hits, before + 4);
             let expected = (2..6).flat_map(|page| filled(page, 1)).collect::<Vec<_>>();
             assert!(buffer == expected, "{policy:?}");
             // Other bytes than those of the page are not served.
             buffer[PAGE + 5] ^= 1;
-            assert!(!tier.end_read(&read, &mut buffer), "{policy:?}");
+            assert!(!read.end(&mut buffer), "{policy:?}");
             assert_eq!(tier.metrics().flash_hits, before + 4);
         });
     }
@@ -69,15 +70,15 @@ fn what_was_looked_up_is_read_and_counted() {
 fn what_was_overwritten_after_the_look_up_is_not_proved() {
     for policy in [PolicyKind::Face, PolicyKind::FaceGsc, PolicyKind::Lru] {
         with_tier(policy, |tier| {
-            let read = tier.begin_read(PageId(2), 2).unwrap().expect("they are on flash");
+            let read = tier.clone().begin_read(PageId(2), 2).expect("they are on flash");
             write(tier, 2..4, 2);
             for round in 0..4 {
                 write(tier, 16..16 + u64::from(SLOTS), 10 + round);
             }
             tier.checkpoint().unwrap();
             let mut buffer = vec![0; 2 * PAGE];
-            tier.read_now(&read, &mut buffer).unwrap();
-            assert!(!tier.end_read(&read, &mut buffer), "{policy:?}");
+            read.read_now(&mut buffer).unwrap();
+            assert!(!read.end(&mut buffer), "{policy:?}");
         });
     }
 }
@@ -85,11 +86,11 @@ fn what_was_overwritten_after_the_look_up_is_not_proved() {
 #[test]
 fn what_is_not_all_on_flash_is_not_begun() {
     with_tier(PolicyKind::FaceGsc, |tier| {
-        assert!(tier.begin_read(PageId(6), 3).unwrap().is_none(), "page 8 is on disk alone");
+        assert!(tier.clone().begin_read(PageId(6), 3).is_none(), "page 8 is on disk alone");
         write(tier, 6..7, 2);
-        let too_many = FlashTier::FLASH_READ_PAGES_MAX + 1;
-        assert!(tier.begin_read(PageId(0), too_many).unwrap().is_none());
-        assert!(tier.begin_read(PageId(0), 6).unwrap().is_some());
+        let too_many = FLASH_READ_PAGES_MAX + 1;
+        assert!(tier.clone().begin_read(PageId(0), too_many).is_none());
+        assert!(tier.clone().begin_read(PageId(0), 6).is_some());
     });
 }
 
@@ -107,31 +108,31 @@ fn fragments_are_looked_up_and_proved() {
         let write = |page: u64, version: u8| tier.write_pages(PageId(page), &filled(page, version)).unwrap();
         (0..8).for_each(|page| write(page, 1));
         // Read often enough, the fragment is brought in.
-        while tier.begin_read(PageId(2), 4).is_none() {
+        while tier.clone().begin_read(PageId(2), 4).is_none() {
             (0..8)
                 .for_each(|page| _ = tier.read_pages(PageId(page), &mut bytes, Reading::Populates).unwrap());
             entresol_runtime::sleep(std::time::Duration::from_millis(1));
         }
-        let read = tier.begin_read(PageId(2), 4).expect("they are on flash");
-        assert_eq!(tier.parts(&read).len(), 1, "they lie side by side");
+        let read = tier.clone().begin_read(PageId(2), 4).expect("they are on flash");
+        assert_eq!(read.parts().len(), 1, "they are adjacent");
         let mut buffer = vec![0; 4 * PAGE];
-        tier.read_now(&read, &mut buffer).unwrap();
+        read.read_now(&mut buffer).unwrap();
         let before = tier.metrics().flash_hits;
-        assert!(tier.end_read(&read, &buffer));
+        assert!(read.end(&mut buffer));
         assert_eq!(tier.metrics().flash_hits, before + 4);
         assert!(buffer == (2..6).flat_map(|page| filled(page, 1)).collect::<Vec<_>>());
         write(3, 2);
         // What was looked up before is the older version, and what is there now is not it.
         assert!(!{
-            tier.read_now(&read, &mut buffer).unwrap();
-            tier.end_read(&read, &buffer)
+            read.read_now(&mut buffer).unwrap();
+            read.end(&mut buffer)
         });
         assert_eq!(tier.metrics().flash_hits, before + 4);
-        let too_many = FragmentTier::FLASH_READ_PAGES_MAX + 1;
-        assert!(tier.begin_read(PageId(0), too_many).is_none());
-        assert!(tier.begin_read(PageId(6), 4).is_none(), "page 8 is on disk alone");
-        tier.forget(PageId(5), PageId(5));
-        assert!(tier.begin_read(PageId(2), 4).is_none());
+        let too_many = FLASH_READ_PAGES_MAX + 1;
+        assert!(tier.clone().begin_read(PageId(0), too_many).is_none());
+        assert!(tier.clone().begin_read(PageId(6), 4).is_none(), "page 8 is on disk alone");
+        tier.forget(PageId(5), PageId(5)).unwrap();
+        assert!(tier.clone().begin_read(PageId(2), 4).is_none());
         tier.close().unwrap();
     });
 }

@@ -5,7 +5,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Mode, Pages, Reading, TierOptions, disk_offset, flash_bytes,
+    DiskLayer, FlashTier, Layer, Mode, PageCache, Pages, Reading, TierOptions, disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
 use std::sync::Arc;

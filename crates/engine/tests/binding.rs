@@ -5,8 +5,8 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{
-    DiskLayer, DurableGroup, FlashTier, Layer, Mode, Source, TierError, TierOptions, check, detach,
-    flash_bytes, renounce,
+    DiskLayer, DurableGroup, FlashTier, Layer, Mode, PageCache, Source, TierError, TierOptions, check,
+    detach, flash_bytes, renounce,
 };
 use std::sync::Arc;
 use support::{

@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Profile, Scale};
-use entresol_engine::{FlashTier, Layer, TierError, TierOptions, flash_bytes};
+use entresol_engine::{Deletes, FlashTier, Layer, PageCache, TierError, TierOptions, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};

@@ -6,7 +6,9 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
-use entresol_engine::{FlashTier, Layer, Mode, Reading, TierError, TierOptions, WholeDisk, flash_bytes};
+use entresol_engine::{
+    FlashTier, Layer, Mode, PageCache, Reading, TierError, TierOptions, WholeDisk, flash_bytes,
+};
 use entresol_format::label::COPY_STRIDE;
 use entresol_format::missing::RECORD_BYTES;
 use entresol_format::{BLOCK_BYTES, PageFormat, page};

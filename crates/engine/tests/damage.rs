@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::{Directory, PageId, Placement, PolicyKind, SlotView};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
-use entresol_engine::{FlashTier, Layer, Mode, Source, TierError, TierOptions, check, inspect};
+use entresol_engine::{FlashTier, Layer, Mode, PageCache, Source, TierError, TierOptions, check, inspect};
 use entresol_format::{checksum, segment};
 use std::sync::Arc;
 use support::{PAGE, build, bytes_of, device_of, disk_bytes, load, memory, simulate, small, version, victim};

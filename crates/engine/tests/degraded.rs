@@ -6,8 +6,8 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Mode, Reading, TierError, TierOptions, WholeDisk, detach, disk_offset,
-    flash_bytes,
+    Deletes, DiskLayer, FlashTier, Layer, Mode, PageCache, Reading, TierError, TierOptions, WholeDisk,
+    detach, disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_format::missing::RANGES_MAX;

@@ -4,7 +4,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
-use entresol_engine::{FlashTier, Reading, TierOptions, disk_offset};
+use entresol_engine::{FlashTier, PageCache, Reading, TierOptions, disk_offset};
 use entresol_format::PageFormat;
 use entresol_runtime::sleep;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::MemoryDevice;
-use entresol_engine::{FlashTier, Flushed, Mode, Reading, TierError, TierOptions};
+use entresol_engine::{FlashTier, Flushed, Mode, PageCache, Reading, TierError, TierOptions};
 use entresol_format::PageFormat;
 use entresol_runtime::sleep;
 use std::sync::Arc;

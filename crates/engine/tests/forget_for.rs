@@ -8,7 +8,9 @@ use entresol_device::{
     Counters, Device, DeviceError, Fault, FaultPlan, FaultyDevice, Geometry, Injection, Io, MemoryDevice,
     Profile, Scale,
 };
-use entresol_engine::{DurableGroup, FlashTier, Layer, TierError, TierOptions, Upstream, flash_bytes};
+use entresol_engine::{
+    Deletes, DurableGroup, FlashTier, Layer, PageCache, TierError, TierOptions, Upstream, flash_bytes,
+};
 use entresol_format::PageFormat;
 use entresol_runtime::{sleep, spawn};
 use parking_lot::Mutex;

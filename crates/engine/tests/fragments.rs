@@ -6,7 +6,8 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{
-    FlashTier, FragmentOptions, FragmentTier, Layer, Reading, Source, TierError, TierMetrics, flash_bytes,
+    Deletes, FlashTier, FragmentOptions, FragmentTier, Layer, PageCache, Reading, Source, TierError,
+    TierMetrics, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
@@ -162,7 +163,7 @@ fn runs_of_pages_are_read_from_where_each_page_is() {
             (0..options.flash_pages())
                 .step_by(11)
                 .for_each(|slot| overwrite(&flash, area + slot * PAGE as u64, 512));
-            layer.forget(PageId(30), PageId(39));
+            layer.forget(PageId(30), PageId(39)).unwrap();
             let damaged = options.flash_pages().div_ceil(11);
             for how in [Reading::Populates, Reading::StaysOut, Reading::Around] {
                 let mut buffer = vec![0; PAGES as usize * PAGE];

@@ -14,7 +14,7 @@ mod support;
 use entresol_core::{Costs, PageId, PolicyKind};
 use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Reading, TierOptions, check, detach, flash_bytes, inspect,
+    DiskLayer, FlashTier, Layer, PageCache, Reading, TierOptions, check, detach, flash_bytes, inspect,
 };
 use entresol_format::block::BLOCK_BYTES;
 use entresol_format::superblock::Superblock;

@@ -7,7 +7,7 @@ use entresol_core::{PageId, PolicyKind};
 use entresol_device::{
     Counters, Device, DeviceError, FaultPlan, FaultyDevice, Geometry, Io, MemoryDevice, Survival,
 };
-use entresol_engine::{FlashTier, Layer, Mode, Reading, TierOptions, disk_offset, flash_bytes};
+use entresol_engine::{FlashTier, Layer, Mode, PageCache, Reading, TierOptions, disk_offset, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};

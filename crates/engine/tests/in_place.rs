@@ -5,7 +5,8 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    FlashTier, InPlaceDisk, Layer, Mode, Reading, Source, TierOptions, detach, disk_offset, flash_bytes,
+    FlashTier, InPlaceDisk, Layer, Mode, PageCache, Reading, Source, TierOptions, detach, disk_offset,
+    flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;

@@ -6,7 +6,7 @@ use entresol_core::{PageId, PolicyKind};
 use entresol_device::{
     Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Profile, Scale, Survival,
 };
-use entresol_engine::{FlashTier, TierError, TierOptions, disk_offset, flash_bytes};
+use entresol_engine::{FlashTier, PageCache, TierError, TierOptions, disk_offset, flash_bytes};
 use entresol_format::PageFormat;
 use std::ops::Range;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind, Position};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::{FlashTier, Layer, TierOptions, inspect};
+use entresol_engine::{FlashTier, Layer, PageCache, TierOptions, inspect};
 use entresol_format::PageFormat;
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,7 +6,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Mode, Reading, TierError, TierOptions, detach, detach_with_loss,
+    DiskLayer, FlashTier, Layer, Mode, PageCache, Reading, TierError, TierOptions, detach, detach_with_loss,
     disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;

@@ -7,8 +7,8 @@ use entresol_device::{
     Device, DeviceError, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Profile, Scale,
 };
 use entresol_engine::{
-    DiskLayer, FlashTier, Home, Layer, Names, OpenReport, Pages, Source, TierError, TierOptions, flash_bytes,
-    inspect,
+    Deletes, DiskLayer, FlashTier, Home, Layer, Names, OpenReport, PageCache, Pages, Source, TierError,
+    TierOptions, flash_bytes, inspect,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_format::{BLOCK_BYTES, PageFormat};

@@ -5,8 +5,8 @@ mod support;
 use entresol_core::{Mode, PageId, PolicyKind};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
 use entresol_engine::{
-    FlashTier, Home, Layer, LogPosition, Names, OpenReport, OwnersLog, TierError, TierOptions, WholeDisk,
-    flash_bytes,
+    Deletes, FlashTier, Home, Layer, LogPosition, Names, OpenReport, OwnersLog, PageCache, TierError,
+    TierOptions, WholeDisk, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_format::label::LABEL_AREA_BYTES;

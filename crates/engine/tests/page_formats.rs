@@ -4,7 +4,9 @@ mod support;
 
 use entresol_core::{PageId, Placement, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Source, TierOptions, disk_offset, flash_bytes};
+use entresol_engine::{
+    DiskLayer, FlashTier, Layer, Mode, PageCache, Source, TierOptions, disk_offset, flash_bytes,
+};
 use entresol_format::PageFormat;
 use std::sync::Arc;
 

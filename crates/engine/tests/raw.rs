@@ -4,7 +4,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection};
-use entresol_engine::{FlashTier, Layer, Mode, Reading, TierOptions, check, detach, disk_offset};
+use entresol_engine::{FlashTier, Layer, Mode, PageCache, Reading, TierOptions, check, detach, disk_offset};
 use entresol_format::PageFormat;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::spawn;

@@ -4,7 +4,7 @@ mod support;
 
 use entresol_core::{Costs, PageId, PolicyKind};
 use entresol_device::{Device, Profile, Scale};
-use entresol_engine::{FlashTier, Layer, TierError, TierOptions, disk_offset};
+use entresol_engine::{Deletes, FlashTier, Layer, PageCache, TierError, TierOptions, disk_offset};
 use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};

@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
-use entresol_engine::{FlashTier, Layer, Mode, Reading, TierOptions, flash_bytes};
+use entresol_engine::{FlashTier, Layer, Mode, PageCache, Reading, TierOptions, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use std::sync::Arc;

@@ -5,8 +5,8 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_engine::{
-    AttachOptions, FlashTier, Handed, Home, Layer, Mode, Pages, SharedFront, Sharing, Source, TierError,
-    TierOptions, disk_offset, marks_on,
+    AttachOptions, Deletes, FlashTier, Handed, Home, Layer, Mode, Pages, SharedFront, Sharing, Source,
+    TierError, TierOptions, disk_offset, marks_on,
 };
 use entresol_format::PageFormat;
 use entresol_format::superblock::{self, Superblock};

@@ -6,7 +6,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
-    AttachOptions, FlashTier, Handed, Layer, SharedFront, Sharing, Source, WholeDisk, disk_offset,
+    AttachOptions, Deletes, FlashTier, Handed, Layer, SharedFront, Sharing, Source, WholeDisk, disk_offset,
     flash_bytes,
 };
 use std::alloc::{GlobalAlloc, Layout, System};

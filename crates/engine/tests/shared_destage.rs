@@ -3,7 +3,7 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_engine::{Layer, Pages, disk_offset};
+use entresol_engine::{Layer, PageCache, Pages, disk_offset};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use support::shared::{World, put};

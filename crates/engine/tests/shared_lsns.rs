@@ -3,7 +3,7 @@
 mod support;
 
 use entresol_core::{Lsn, PageId, PolicyKind};
-use entresol_engine::{Handed, Layer, SharedFront, TierOptions};
+use entresol_engine::{Deletes, Handed, Layer, SharedFront, TierOptions};
 use entresol_format::summary::Summary;
 use entresol_format::{BLOCK_BYTES, PageFormat};
 use entresol_runtime::rng::Rng;

@@ -3,7 +3,7 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_engine::{FlashTier, Mode, Reading, TierOptions, disk_offset};
+use entresol_engine::{FlashTier, Mode, PageCache, Reading, TierOptions, disk_offset};
 use entresol_format::PageFormat;
 use support::{PAGE, simulate};
 

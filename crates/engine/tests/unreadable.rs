@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::{PageId, Placement, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
-use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions, detach};
+use entresol_engine::{FlashTier, Layer, Mode, PageCache, TierError, TierOptions, detach};
 use std::sync::Arc;
 use support::{PAGE, build, load, memory, simulate, small, version, victim};
 

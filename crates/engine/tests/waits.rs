@@ -5,7 +5,9 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, DeviceError, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
-use entresol_engine::{FlashTier, Home, Layer, Mode, Names, Pages, TierOptions, flash_bytes};
+use entresol_engine::{
+    Deletes, FlashTier, Home, Layer, Mode, Names, PageCache, Pages, TierOptions, flash_bytes,
+};
 use entresol_format::PageFormat;
 use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_objects::{Locator, ObjectId};

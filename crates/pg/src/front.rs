@@ -10,7 +10,9 @@ use crate::settings::Settings;
 use crate::types::{BACKEND_KINDS, EntFork, code, flag};
 use crate::{failure, settings};
 use entresol_core::{Lsn, PageId};
-use entresol_engine::{AttachOptions, FlashPlace, Handed, Pages, SharedFront, Sharing, TierError, Victim};
+use entresol_engine::{
+    AttachOptions, Deletes, FlashPlace, Handed, Pages, SharedFront, Sharing, TierError, Victim,
+};
 use entresol_objects::{Locator, ObjectId};
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use crate::locator::fork_of;
 use crate::memory::{BackendTally, ObjectTally, Tally};
 use crate::settings::PAGE_BYTES;
 use crate::types::{BACKEND_KINDS, EntBackend, EntLatency, EntRelation, EntStat, code, latency};
-use entresol_engine::{Durations, TierMetrics};
+use entresol_engine::{Deletes, Durations, TierMetrics};
 use entresol_objects::ObjectId;
 use std::time::Duration;
 

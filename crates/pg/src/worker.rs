@@ -12,8 +12,8 @@ use crate::wal::{LogAt, Wal, show};
 use entresol_core::{Lsn, PageId, Placement};
 use entresol_device::{Device, FileDevice, FileOptions, open_device};
 use entresol_engine::{
-    FlashTier, HOW_TO_DETACH, Layer, Mode, OpenReport, Session, Sharing, TierError, TierOptions, Upstream,
-    Uuid, cache_on, disk_binding, disown, marks_on, renewals_that_differ, renounce,
+    FlashTier, HOW_TO_DETACH, Layer, Mode, OpenReport, PageCache, Session, Sharing, TierError, TierOptions,
+    Upstream, Uuid, cache_on, disk_binding, disown, marks_on, renewals_that_differ, renounce,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
 use rustix::io::Errno;

@@ -22,10 +22,10 @@ mod streams;
 pub use counts::{Bypassed, Latency};
 pub use streams::Streams;
 
-use crate::volume::PageCache;
 use counts::Counts;
 pub(crate) use counts::Place;
 use entresol_core::{Advice, Directory, PolicyKind, Switcher};
+use entresol_engine::PageCache;
 use entresol_engine::{Budget, DailyWrites, Reading, Served};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};

@@ -8,17 +8,7 @@ use crate::steer::UnderWay;
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
 use entresol_device::{DeviceError, QueuedFile, ReadPart};
-use entresol_engine::{FlashRead, FlashTier, FragmentRead, FragmentTier, Served};
-use std::sync::Arc;
-
-/// Most pages of a read.
-const PAGES_MAX: usize = FlashTier::FLASH_READ_PAGES_MAX;
-
-/// Pages that were looked up, in a cache of either kind.
-pub(crate) enum LookedUp {
-    Pages(Arc<FlashTier>, FlashRead),
-    Fragments(Arc<FragmentTier>, FragmentRead),
-}
+use entresol_engine::{FLASH_READ_PAGES_MAX, LookedUp, Served};
 
 /// Whole pages that are being read from flash, by the caller.
 pub struct Ahead<'a> {
@@ -29,19 +19,13 @@ pub struct Ahead<'a> {
 
 impl Ahead<'_> {
     /// The parts to be read, one after the other.
-    pub fn parts(&self) -> ArrayVec<ReadPart, PAGES_MAX> {
-        match &self.found {
-            LookedUp::Pages(tier, read) => tier.parts(read),
-            LookedUp::Fragments(tier, read) => tier.parts(read),
-        }
+    pub fn parts(&self) -> ArrayVec<ReadPart, FLASH_READ_PAGES_MAX> {
+        self.found.parts()
     }
 
     /// Where from; `None`: only [`Ahead::read_now`] can.
     pub fn file(&self) -> Option<QueuedFile> {
-        match &self.found {
-            LookedUp::Pages(tier, _) => tier.flash_file(),
-            LookedUp::Fragments(tier, _) => tier.flash_file(),
-        }
+        self.found.file()
     }
 
     /// Reads it in the caller's thread. `data` has room for all.
@@ -49,10 +33,7 @@ impl Ahead<'_> {
     /// # Errors
     /// The device's.
     pub fn read_now(&self, data: &mut [u8]) -> Result<(), DeviceError> {
-        match &self.found {
-            LookedUp::Pages(tier, read) => tier.read_now(read, data),
-            LookedUp::Fragments(tier, read) => tier.read_now(read, data),
-        }
+        self.found.read_now(data)
     }
 }
 
@@ -65,7 +46,7 @@ impl Volume {
         let (first, pages) = (PageId(offset / self.page_bytes), length / self.page_bytes);
         let is_whole = (offset | length).is_multiple_of(self.page_bytes);
         let is_served = is_whole && self.cached_part(held.as_ref(), offset, length) == length;
-        if !is_served || pages > PAGES_MAX as u64 || self.steering.may_go_to_disk(pages) {
+        if !is_served || pages > FLASH_READ_PAGES_MAX as u64 || self.steering.may_go_to_disk(pages) {
             return None;
         }
         let found = tier.clone().begin_read(first, pages as usize)?;
@@ -77,10 +58,7 @@ impl Volume {
     /// The caller has read the begun parts. False: it has to be carried out anew, by [`Volume::carry_out`].
     pub fn end_read(&self, ahead: Ahead<'_>, data: &mut [u8]) -> bool {
         let Ahead { found, pages, under_way } = ahead;
-        let is_proved = match found {
-            LookedUp::Pages(tier, read) => tier.end_read(&read, data),
-            LookedUp::Fragments(tier, read) => tier.end_read(&read, data),
-        };
+        let is_proved = found.end(data);
         if is_proved {
             self.steering.was_read(&Served { flash: pages, ..Served::default() }, &under_way);
         }

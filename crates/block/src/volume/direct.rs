@@ -2,9 +2,9 @@
 //!
 //! Invariant: after a failed sync nothing is read or written here, since writes may be lost.
 
-use super::{PageCache, VolumeError};
+use super::VolumeError;
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{AlignedBuffer, InPlaceDisk, TierError};
+use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, TierError};
 use entresol_format::label::LABEL_AREA_BYTES;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -26,8 +26,8 @@
 //! - The bytes after the last whole page of the disk are served by the disk alone.
 
 mod ahead;
-mod cache;
 mod direct;
+mod options;
 mod parts;
 mod phases;
 mod ranges;
@@ -38,8 +38,7 @@ mod trim;
 mod without_cache;
 
 pub use ahead::Ahead;
-pub use cache::CacheOptions;
-pub(crate) use cache::PageCache;
+pub use options::CacheOptions;
 pub use phases::{Loss, told_of_loss};
 pub(crate) use replay::{follow_no_journal, journal_is_gone};
 pub use status::{Lost, VolumeStatus};
@@ -50,7 +49,7 @@ use crate::words;
 use direct::Direct;
 use entresol_core::PageId;
 use entresol_device::{BufferPool, Device, DeviceError};
-use entresol_engine::{AlignedBuffer, InPlaceDisk, Reading, TierError};
+use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, Reading, TierError};
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
 use ranges::Ranges;

@@ -4,9 +4,9 @@
 //! that an unreadable sector is an error of those requests only that need it, and can be written again: a
 //! power failure makes some in the writes that it cuts off.
 
-use super::{PageCache, Piece, Volume, VolumeError};
+use super::{Piece, Volume, VolumeError};
 use entresol_core::PageId;
-use entresol_engine::TierError;
+use entresol_engine::{PageCache, TierError};
 
 impl Volume {
     pub(super) fn read_part(

@@ -3,7 +3,7 @@
 use super::replay::in_tier;
 use super::{Cache, CacheOptions, Volume, VolumeError};
 use entresol_core::PageId;
-use entresol_engine::{TierError, TierOptions};
+use entresol_engine::{PageCache, TierError, TierOptions};
 
 /// The owner's answer to the loss of pages whose newest versions cannot be read from flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,14 @@ impl Loss {
     /// Accepted or not.
     pub fn accepted(is_accepted: bool) -> Self {
         if is_accepted { Self::Accepted } else { Self::Refused }
+    }
+
+    /// Detaches the cache, with this answer.
+    fn detach(self, tier: &dyn PageCache) -> Result<(), TierError> {
+        match self {
+            Self::Refused => tier.detach(),
+            Self::Accepted => tier.detach_with_loss(),
+        }
     }
 }
 
@@ -61,7 +69,7 @@ impl Volume {
     /// made, one with the options of before.
     fn begin_empty(&self, held: &mut Option<Cache>, new: CacheOptions, loss: Loss) -> Result<(), TierError> {
         let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
-        tier.detach(loss)?;
+        loss.detach(&**tier)?;
         // The disk has everything: no record may be carried out after it. If the journal cannot say so,
         // nothing is written: the cache has ended.
         self.end_journal().map_err(in_tier)?;
@@ -90,7 +98,7 @@ impl Volume {
     pub fn detach(&self, loss: Loss) -> Result<(), TierError> {
         let mut held = self.cache.write();
         if let Some(Cache { tier, .. }) = &*held {
-            tier.detach(loss)?;
+            loss.detach(&**tier)?;
             // As in `begin_empty`.
             self.end_journal().map_err(in_tier)?;
             *held = None;

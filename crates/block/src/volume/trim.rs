@@ -14,9 +14,9 @@
 //!   them and has the room again. Until they are written, they have their old bytes, or zeros. The
 //!   fingerprint's sectors are not touched.
 
-use super::{PageCache, Volume, VolumeError};
+use super::{Volume, VolumeError};
 use entresol_core::PageId;
-use entresol_engine::AlignedBuffer;
+use entresol_engine::{AlignedBuffer, PageCache};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 

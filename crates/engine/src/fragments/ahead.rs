@@ -1,38 +1,30 @@
-//! Reads that the caller carries out: it looks pages up, reads the flash by its own means, many reads at
-//! once, and has the pages proved.
-//!
-//! Invariant: as [`FragmentTier::read_pages`] at the time of the look-up. A page that was overwritten on
-//! flash meanwhile is not proved.
+//! Pages on flash that were looked up ([`LookedUp`](crate::LookedUp)).
 
 use super::FragmentTier;
 use super::versions::StampedCopy;
+use crate::interface::FLASH_READ_PAGES_MAX;
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
 use entresol_device::{DeviceError, QueuedFile, ReadPart};
 
-impl FragmentTier {
-    /// Most pages of a [`FragmentRead`].
-    pub const FLASH_READ_PAGES_MAX: usize = 16;
-}
-
 /// Adjacent pages on flash that were looked up, and are to be read.
-pub struct FragmentRead {
+pub(crate) struct FragmentRead {
     first: PageId,
-    copies: ArrayVec<StampedCopy, { FragmentTier::FLASH_READ_PAGES_MAX }>,
+    copies: ArrayVec<StampedCopy, FLASH_READ_PAGES_MAX>,
 }
 
 impl FragmentTier {
     /// The file of the flash device, if there is one.
-    pub fn flash_file(&self) -> Option<QueuedFile> {
+    pub(crate) fn flash_file(&self) -> Option<QueuedFile> {
         self.shared.flash.queued()
     }
 
     /// Looks up `pages` pages from `first` on, which count as fetched. `None`: some are not on flash, or
     /// there are too many.
-    pub fn begin_read(&self, first: PageId, pages: usize) -> Option<FragmentRead> {
+    pub(super) fn look_up(&self, first: PageId, pages: usize) -> Option<FragmentRead> {
         let ids = (first.0..).map(PageId).take(pages);
         let shared = &self.shared;
-        let is_possible = pages <= Self::FLASH_READ_PAGES_MAX && shared.is_running();
+        let is_possible = pages <= FLASH_READ_PAGES_MAX && shared.is_running();
         if !is_possible || !ids.clone().all(|id| shared.has_place(id)) {
             return None;
         }
@@ -45,7 +37,7 @@ impl FragmentTier {
     }
 
     /// What the caller has to read, one part after the other, into memory for all pages.
-    pub fn parts(&self, read: &FragmentRead) -> ArrayVec<ReadPart, { Self::FLASH_READ_PAGES_MAX }> {
+    pub(crate) fn parts(&self, read: &FragmentRead) -> ArrayVec<ReadPart, FLASH_READ_PAGES_MAX> {
         let offsets = read.copies.iter().map(|copy| self.shared.offset(copy.slot));
         ReadPart::of_pieces(offsets, self.shared.options.page_bytes as usize)
     }
@@ -54,13 +46,13 @@ impl FragmentTier {
     ///
     /// # Errors
     /// The device's.
-    pub fn read_now(&self, read: &FragmentRead, buffer: &mut [u8]) -> Result<(), DeviceError> {
+    pub(crate) fn read_now(&self, read: &FragmentRead, buffer: &mut [u8]) -> Result<(), DeviceError> {
         ReadPart::read(&self.parts(read), &*self.shared.flash, buffer)
     }
 
-    /// Proves what was read. False: read the pages by [`FragmentTier::read_pages`]; they have moved
-    /// meanwhile, or are damaged.
-    pub fn end_read(&self, read: &FragmentRead, buffer: &[u8]) -> bool {
+    /// Proves what was read. False: read the pages by
+    /// [`PageCache::read_pages`](crate::PageCache::read_pages); they have moved meanwhile, or are damaged.
+    pub(crate) fn end_read(&self, read: &FragmentRead, buffer: &[u8]) -> bool {
         let pages = buffer.chunks_exact(self.shared.options.page_bytes as usize);
         let mut proved = (read.first.0..).map(PageId).zip(&read.copies).zip(pages);
         let is_proved = proved.all(|((id, copy), bytes)| self.shared.is_proved(id, *copy, bytes));

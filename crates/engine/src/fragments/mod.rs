@@ -23,6 +23,7 @@ mod ahead;
 mod fetch;
 mod open;
 mod options;
+mod page_cache;
 mod points;
 mod populate;
 mod runs;
@@ -31,7 +32,7 @@ mod versions;
 mod write;
 
 use crate::TierError;
-use crate::api::{Binding, Evicted, Fetched, Layer, Reading, Served, TierMetrics, Upstream, Victim};
+use crate::api::{Binding, Evicted, Fetched, Layer, TierMetrics, Upstream, Victim};
 use entresol_core::{Fragments, PageId};
 use entresol_device::Device;
 use entresol_format::Uuid;
@@ -41,7 +42,7 @@ use entresol_runtime::{JoinHandle, spawn};
 use shared::Shared;
 use std::sync::{Arc, Weak};
 
-pub use ahead::FragmentRead;
+pub(crate) use ahead::FragmentRead;
 pub use options::FragmentOptions;
 pub use points::POINTS;
 
@@ -73,60 +74,6 @@ impl FragmentTier {
             tasks.push(spawn(&format!("population worker {at}"), move || shared.population_task()));
         }
         Ok(Arc::new(Self { shared, tasks: TinyMutex::new(Rank::Tasks, tasks) }))
-    }
-
-    /// Reads adjacent pages from `first` on, for a caller that has no memory of its own for pages. Pages that
-    /// are [`Reading::Populates`] make their fragments warmer, and none enters by itself. Returns where the
-    /// pages came from.
-    ///
-    /// # Errors
-    /// As [`Layer::fetch`]; [`TierError::Config`] if `buffer` does not have whole pages.
-    pub fn read_pages(&self, first: PageId, buffer: &mut [u8], how: Reading) -> Result<Served, TierError> {
-        self.shared.read_pages(first, buffer, how)
-    }
-
-    /// Writes adjacent pages from `first` on: to disk, and over their copies on flash, before it returns.
-    /// They are durable after the next [`Layer::checkpoint`]. Nobody else may write these pages meanwhile.
-    ///
-    /// # Errors
-    /// [`TierError::Config`] if the pages are native ones, which are evicted, if `data` does not have whole
-    /// pages, or if the disk has no room for them; [`TierError::Device`] if the disk fails.
-    pub fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
-        self.shared.write_pages(first, data)
-    }
-
-    /// Copies of these pages, from the first to the last, leave the flash. A population under way leaves
-    /// these pages out.
-    pub fn forget(&self, first: PageId, last: PageId) {
-        self.shared.forget(first, last);
-    }
-
-    /// Does `work`, which changes the pages from `first` to `last` on disk behind the cache. What a
-    /// population has read before it ended is forgotten after it.
-    pub fn keep_out<R>(&self, first: PageId, last: PageId, work: impl FnOnce() -> R) -> R {
-        let result = work();
-        if self.shared.is_running() {
-            self.forget(first, last);
-        }
-        result
-    }
-
-    /// As [`FlashTier::sync_disk`](crate::FlashTier::sync_disk).
-    ///
-    /// # Errors
-    /// The disk's.
-    pub fn sync_disk(&self) -> Result<(), TierError> {
-        self.shared.behind.disk.sync()
-    }
-
-    /// Bytes of a page.
-    pub fn page_bytes(&self) -> u64 {
-        self.shared.options.page_bytes.into()
-    }
-
-    /// Why the cache was switched off, so that the database uses the disk alone. `None`: it was not.
-    pub fn notice(&self) -> Option<String> {
-        self.shared.notice()
     }
 }
 

@@ -31,7 +31,7 @@ fn living(
 }
 
 impl Front {
-    /// See [`crate::FlashTier::cached_among`].
+    /// See [`crate::PageCache::cached_among`].
     pub(crate) fn cached_among(
         &self,
         (first, last): (PageId, PageId),

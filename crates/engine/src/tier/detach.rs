@@ -1,12 +1,11 @@
 //! Releasing the disk from its cache ([`super::life`]).
 
 use super::{FlashTier, life};
-use crate::api::{Layer, MissingPages};
-use crate::disk::PageRanges;
+use crate::api::Layer;
 use crate::disk::binding::{expect_label, foreign};
 use crate::error::{disk_error, flash_error};
+use crate::interface::PageCache;
 use crate::{TierError, TierOptions, events, examine};
-use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::Uuid;
 use std::sync::Arc;
@@ -69,26 +68,7 @@ fn detach_with(
 }
 
 impl FlashTier {
-    /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
-    /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
-    ///
-    /// # Errors
-    /// [`TierError::Losing`]: the newest versions of some pages cannot be read from flash. All others are on
-    /// disk, and the tier goes on. Else what failed; then the tier has ended.
-    pub fn detach(&self) -> Result<(), TierError> {
-        self.detach_with(false)
-    }
-
-    /// As [`FlashTier::detach`], with the loss of pages that cannot be read: the disk's versions of them
-    /// count from then on.
-    ///
-    /// # Errors
-    /// What failed.
-    pub fn detach_with_loss(&self) -> Result<(), TierError> {
-        self.detach_with(true)
-    }
-
-    fn detach_with(&self, accepts_loss: bool) -> Result<(), TierError> {
+    pub(super) fn detach_with(&self, accepts_loss: bool) -> Result<(), TierError> {
         let mut prepared = self.parts.prepare_to_detach();
         if prepared.is_ok() {
             match self.parts.losses.prepare_to_lose(accepts_loss) {
@@ -110,31 +90,6 @@ impl FlashTier {
 }
 
 impl FlashTier {
-    /// What the disk lacks. `None`: nothing that is not in the cache.
-    pub fn missing(&self) -> Option<MissingPages> {
-        let missing = match self.parts.floor.disk.missing() {
-            Some(missing) => {
-                let (pages, lost) = missing.count();
-                MissingPages { pages, lost }
-            }
-            None => MissingPages { pages: 0, lost: self.parts.floor.lost.now().unwrap_or_default().list() },
-        };
-        (missing != MissingPages::default()).then_some(missing)
-    }
-
-    /// Which of the pages from `first` to `last` cannot be read, so that requests for them fail until they
-    /// are written as a whole.
-    ///
-    /// # Errors
-    /// [`TierError::Gone`].
-    pub fn lost_among(&self, first: PageId, last: PageId) -> Result<Vec<PageId>, TierError> {
-        let lost = match self.parts.floor.disk.missing() {
-            Some(missing) => PageRanges::of_list(&missing.count().1),
-            None => self.parts.floor.lost.now()?,
-        };
-        Ok(lost.from(first).take_while(|page| *page <= last).collect())
-    }
-
     /// The epoch of the cache in which its flash failed, if the disk lacked pages then.
     pub fn failed_epoch(&self) -> Option<u64> {
         self.parts.floor.disk.missing()?.failed_epoch()

@@ -21,11 +21,11 @@
 mod access;
 mod ahead;
 mod budget;
+mod deletes;
 mod detach;
 mod floor;
-mod forgetting;
 mod life;
-mod objects;
+mod page_cache;
 mod parts;
 mod placed;
 mod ring;
@@ -33,14 +33,11 @@ mod serve;
 mod shared;
 mod slots;
 mod tasks;
-mod trim;
 
-use crate::api::{
-    Binding, Evicted, Fetched, Layer, Pages, Reading, Served, Survivors, TierMetrics, Upstream, Victim,
-};
+use crate::api::{Binding, Evicted, Fetched, Layer, Pages, Survivors, TierMetrics, Upstream, Victim};
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
-pub use ahead::FlashRead;
+pub(crate) use ahead::FlashRead;
 use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::Uuid;
@@ -153,11 +150,6 @@ impl FlashTier {
         tasks.into_iter().for_each(|task| drop(task.join_or_panic()));
     }
 
-    /// Why the tier switched itself off and goes on from disk alone, if it did.
-    pub fn notice(&self) -> Option<String> {
-        self.parts.floor.front.state.notice()
-    }
-
     /// Why the tier has failed, if it did and cannot go on.
     pub fn failure(&self) -> Option<TierError> {
         self.parts.floor.front.state.failure()
@@ -182,84 +174,12 @@ impl FlashTier {
 }
 
 impl FlashTier {
-    /// Reads adjacent pages from `first` on, for a caller that has no memory of its own for pages: as
-    /// [`Layer::fetch`] of each. What enters the cache, `how` says. That never waits, and a page that is
-    /// written meanwhile does not enter. Returns where the pages came from.
-    ///
-    /// # Errors
-    /// As [`Layer::fetch`]; [`TierError::Config`] if `buffer` does not have whole pages.
-    pub fn read_pages(&self, first: PageId, buffer: &mut [u8], how: Reading) -> Result<Served, TierError> {
-        let _guard = self.guard();
-        match how {
-            Reading::Populates => self.parts.reads.read_pages(first, buffer, true),
-            Reading::StaysOut => self.parts.reads.read_pages(first, buffer, false),
-            Reading::Around => self.parts.reads.read_around(first, buffer),
-        }
-    }
-
-    /// As [`FlashTier::write_pages`], past the flash: pages go to disk alone, except those that are dirty in
-    /// the cache. Returns how many went to disk alone. Nobody else may write these pages meanwhile.
-    ///
-    /// # Errors
-    /// As [`FlashTier::write_pages`].
-    pub fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
-        let _guard = self.guard();
-        self.parts.writes.write_around(first, data)
-    }
-
-    /// Bytes of a page.
-    pub fn page_bytes(&self) -> u64 {
-        self.parts.floor.front.page_bytes() as u64
-    }
-
-    /// Whether pages lie on flash in a log.
-    pub fn is_log(&self) -> bool {
-        self.parts.floor.front.is_log()
-    }
-
-    /// Writes adjacent pages from `first` on, newer than any other copy: as [`Layer::evict`] of each. In
-    /// write-through mode they share a flush of flash.
-    ///
-    /// # Errors
-    /// As [`Layer::evict`]; some of the pages may have been written.
-    pub fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
-        let _guard = self.guard();
-        self.parts.writes.write_pages(first, data)
-    }
-
-    /// Pages that are newer in the cache than on disk, those in staging included.
-    pub fn dirty_pages(&self) -> u64 {
-        if let Some(missing) = self.parts.floor.disk.missing() {
-            return missing.count().0;
-        }
-        self.parts.floor.front.with(|partition| partition.unsaved()).map_or(0, |unsaved| unsaved.pages.into())
-    }
-
     /// Whether `page` is, or may be, newer in the cache than on disk.
     pub fn is_dirty(&self, page: PageId) -> bool {
         match self.parts.floor.disk.missing() {
             Some(missing) => missing.has(page),
             None => self.parts.floor.front.is_dirty(page).unwrap_or(true),
         }
-    }
-
-    /// Makes everything that was handed down before durable: evicted pages and forgotten ones. For callers
-    /// without a log.
-    ///
-    /// # Errors
-    /// What failed. Then nothing is known of pages handed down since the last flush.
-    pub fn flush(&self) -> Result<(), TierError> {
-        let _guard = self.guard();
-        self.parts.placed.flush()
-    }
-
-    /// Syncs the disk, for an owner who has written to it past the cache. If the sync fails, what the cache
-    /// has written there may be lost, and is not read any more.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub fn sync_disk(&self) -> Result<(), TierError> {
-        self.parts.floor.disk.sync()
     }
 
     /// Records how far the owner is, durably: see [`SharedFront::checkpoint_at`](crate::SharedFront).

@@ -66,7 +66,7 @@ impl Placed {
         self.ring()?.degrader.as_ref()
     }
 
-    /// See [`crate::FlashTier::forget_for`].
+    /// See [`crate::Deletes::forget_for`].
     pub(crate) fn forget_for<E: From<TierError>>(
         &self,
         first: PageId,

@@ -3,7 +3,8 @@
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Reading, TierError, TierOptions, disk_offset, flash_bytes,
+    Deletes, DiskLayer, FlashTier, Layer, PageCache, Reading, TierError, TierOptions, disk_offset,
+    flash_bytes,
 };
 use entresol_format::missing::RANGES_MAX;
 use entresol_format::{PageFormat, superblock};

@@ -6,7 +6,7 @@
 
 use entresol_core::PageId;
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{FlashTier, Home, Names};
+use entresol_engine::{Deletes, FlashTier, Home, Names, PageCache};
 use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_objects::{Locator, ObjectId};
 use entresol_runtime::sync::{Mutex, Rank};

@@ -4,7 +4,7 @@ use super::door::Door;
 use super::files::{FILE_PAGES, Files};
 use super::oracle::Shared;
 use entresol_core::{Lsn, PageId};
-use entresol_engine::{Evicted, FlashTier, Layer, Reading, Source, TierError, Victim};
+use entresol_engine::{Deletes, Evicted, FlashTier, Layer, PageCache, Reading, Source, TierError, Victim};
 use std::sync::Arc;
 
 /// A cache that is open, with the homes of its objects.

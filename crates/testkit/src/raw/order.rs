@@ -9,7 +9,7 @@ use crate::watched::Watched;
 use entresol_core::{Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, FaultPlan, MemoryDevice};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Reading, TierError, TierOptions, Victim, disk_offset, flash_bytes,
+    DiskLayer, FlashTier, Layer, PageCache, Reading, TierError, TierOptions, Victim, disk_offset, flash_bytes,
 };
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::Outcome;

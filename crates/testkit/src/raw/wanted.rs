@@ -8,7 +8,8 @@ use crate::watched::Watched;
 use entresol_core::{Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, DeviceError, FaultPlan, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Pages, TierError, Victim, WholeDisk, disk_offset, flash_bytes,
+    Deletes, DiskLayer, FlashTier, Layer, PageCache, Pages, TierError, Victim, WholeDisk, disk_offset,
+    flash_bytes,
 };
 use entresol_runtime::rng::Rng;
 use entresol_runtime::spawn;

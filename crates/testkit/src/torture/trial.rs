@@ -15,7 +15,7 @@ use super::script::{Op, Script, Shape};
 use crate::machine::{Machine, Media};
 use entresol_core::{Lsn, PageId, PolicyKind};
 use entresol_device::{Device, FaultPlan, MemoryDevice};
-use entresol_engine::{DiskLayer, FlashTier, Mode, TierError, TierOptions, Victim, flash_bytes};
+use entresol_engine::{DiskLayer, FlashTier, Mode, PageCache, TierError, TierOptions, Victim, flash_bytes};
 use entresol_format::BLOCK_BYTES;
 use entresol_format::label::{self, Label};
 use entresol_format::superblock::COPIES;

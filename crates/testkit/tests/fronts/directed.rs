@@ -5,7 +5,9 @@ use super::STALLED_AFTER;
 use super::roles::{PAGE, build, version};
 use super::world::World;
 use entresol_core::{Lsn, Mode, PageId};
-use entresol_engine::{AttachOptions, FlashTier, Handed, Layer, SharedFront, TierError, TierOptions, Victim};
+use entresol_engine::{
+    AttachOptions, Deletes, FlashTier, Handed, Layer, SharedFront, TierError, TierOptions, Victim,
+};
 use entresol_format::page;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

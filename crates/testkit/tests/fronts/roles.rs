@@ -3,7 +3,7 @@
 use super::journal::{FRONTS, Journal, Outcome, PAGES, is_forgetting};
 use super::world::World;
 use entresol_core::{Lsn, PageId};
-use entresol_engine::{FlashTier, Handed, Layer, Pages, SharedFront, TierError, Victim};
+use entresol_engine::{Deletes, FlashTier, Handed, Layer, Pages, SharedFront, TierError, Victim};
 use entresol_format::{PageFormat, page};
 use entresol_runtime::random;
 use entresol_shm::atomic::Ordering::SeqCst;

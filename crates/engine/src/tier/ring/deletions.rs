@@ -35,7 +35,7 @@ impl Deletions {
         Ok(found)
     }
 
-    /// See [`crate::FlashTier::forget_for`].
+    /// See [`crate::Deletes::forget_for`].
     pub(crate) fn forget_for<E: From<TierError>>(
         &self,
         first: PageId,

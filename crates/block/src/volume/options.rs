@@ -1,0 +1,177 @@
+//! The caches that a volume can have: pages under a policy, or SCE's fragments.
+
+use entresol_core::{Cache as Kind, Mode};
+use entresol_device::Device;
+use entresol_engine::{
+    FlashTier, FragmentOptions, FragmentTier, InPlaceDisk, PageCache, TierError, TierOptions, WholeDisk,
+};
+use std::sync::Arc;
+
+/// A description of a volume's cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CacheOptions {
+    /// Pages under a policy.
+    Pages(TierOptions),
+    /// SCE's cache of fragments.
+    Fragments(FragmentOptions),
+}
+
+impl From<TierOptions> for CacheOptions {
+    fn from(options: TierOptions) -> Self {
+        Self::Pages(options)
+    }
+}
+
+impl From<FragmentOptions> for CacheOptions {
+    fn from(options: FragmentOptions) -> Self {
+        Self::Fragments(options)
+    }
+}
+
+impl CacheOptions {
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> u32 {
+        match self {
+            Self::Pages(options) => options.page_bytes,
+            Self::Fragments(options) => options.page_bytes,
+        }
+    }
+
+    /// Pages that fit on flash.
+    pub fn slots(&self) -> u32 {
+        match self {
+            Self::Pages(options) => options.slots,
+            Self::Fragments(options) => u32::try_from(options.flash_pages()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The mode.
+    pub fn mode(&self) -> Mode {
+        match self {
+            Self::Pages(options) => options.mode,
+            Self::Fragments(_) => Kind::Fragments.usual_mode(),
+        }
+    }
+
+    /// The policy's name.
+    pub fn policy(&self) -> &'static str {
+        match self {
+            Self::Pages(options) => options.policy.name(),
+            Self::Fragments(_) => Kind::Fragments.name(),
+        }
+    }
+
+    /// The same, without the notes of an earlier program.
+    #[must_use]
+    pub(crate) fn for_a_new_life(mut self) -> Self {
+        if let Self::Pages(options) = &mut self {
+            options.flushed = None;
+        }
+        self
+    }
+
+    /// The same, on a flash device with any content or not.
+    #[must_use]
+    pub fn overwriting(mut self, overwrite: bool) -> Self {
+        match &mut self {
+            Self::Pages(options) => options.overwrite = overwrite,
+            Self::Fragments(options) => options.overwrite = overwrite,
+        }
+        self
+    }
+
+    /// Whether a cache with these options, opened where one with the options `old` was closed, finds its
+    /// pages.
+    pub fn keeps_pages_of(&self, old: &Self) -> bool {
+        let sizes = |options: &TierOptions| (options.page_bytes, options.page_format, options.slots);
+        match (self, old) {
+            (Self::Pages(new), Self::Pages(old)) => {
+                new.policy.finds_pages_of(old.policy) && sizes(new) == sizes(old)
+            }
+            (Self::Fragments(_), _) | (_, Self::Fragments(_)) => false,
+        }
+    }
+
+    /// The same in another mode.
+    ///
+    /// # Errors
+    /// If the policy does not have it.
+    pub fn in_mode(&self, mode: Mode) -> Result<Self, TierError> {
+        match self {
+            Self::Pages(options) => {
+                let new = TierOptions { mode, overwrite: false, ..options.clone() };
+                new.validate().map(|()| Self::Pages(new))
+            }
+            Self::Fragments(_) if Kind::Fragments.runs_in(mode) => Ok(self.clone()),
+            Self::Fragments(_) => Err(TierError::Config(format!(
+                "{} writes through what it has on flash, and around it; choose {}",
+                self.policy(),
+                self.mode().name()
+            ))),
+        }
+    }
+
+    /// Checks that a cache can be made from these options.
+    ///
+    /// # Errors
+    /// [`TierError::Config`].
+    pub fn validate(&self) -> Result<(), TierError> {
+        match self {
+            Self::Pages(options) => options.validate(),
+            Self::Fragments(options) => options.validate(),
+        }
+    }
+
+    /// Makes a new, empty cache.
+    pub(crate) fn create(
+        &self,
+        flash: &Arc<dyn Device>,
+        home: &Arc<InPlaceDisk>,
+    ) -> Result<Arc<dyn PageCache>, TierError> {
+        match self {
+            Self::Pages(options) => {
+                Ok(FlashTier::create_at(flash.clone(), whole(home, options), options.clone())?)
+            }
+            Self::Fragments(options) => Ok(FragmentTier::open(flash.clone(), home.clone(), *options)?),
+        }
+    }
+
+    /// Opens the cache. Returns messages for the owner, too.
+    pub(crate) fn open(
+        &self,
+        flash: &Arc<dyn Device>,
+        home: &Arc<InPlaceDisk>,
+    ) -> Result<(Arc<dyn PageCache>, Vec<String>), TierError> {
+        match self {
+            Self::Pages(options) => {
+                let (tier, report) =
+                    FlashTier::open_at(flash.clone(), whole(home, options), options.clone())?;
+                Ok((tier, report.notices))
+            }
+            // It begins empty each time.
+            Self::Fragments(_) => Ok((self.create(flash, home)?, Vec::new())),
+        }
+    }
+
+    /// Opens a disk that lacks pages since its flash failed, without that flash. Returns messages for the
+    /// owner, too.
+    pub(crate) fn open_without_flash(
+        &self,
+        home: &Arc<InPlaceDisk>,
+    ) -> Result<(Arc<dyn PageCache>, Vec<String>), TierError> {
+        match self {
+            Self::Pages(options) => {
+                let (tier, report) = FlashTier::open_without_flash(whole(home, options), options.clone())?;
+                Ok((tier, report.notices))
+            }
+            Self::Fragments(_) => Err(TierError::Refused(
+                "the disk lacks pages since its flash failed; open it with the policy that it had".to_owned(),
+            )),
+        }
+    }
+}
+
+/// The pages of a disk, side by side.
+fn whole(home: &Arc<InPlaceDisk>, options: &TierOptions) -> Arc<WholeDisk> {
+    WholeDisk::new(home.clone(), options.page_bytes)
+}

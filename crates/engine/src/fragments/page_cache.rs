@@ -1,0 +1,156 @@
+//! The cache for a caller without memory of its own for pages.
+
+use super::FragmentTier;
+use crate::TierError;
+use crate::api::{Layer, MissingPages, Reading, Served};
+use crate::interface::{Deletes, LookedUp, PageCache};
+use crate::options::Flushed;
+use entresol_core::{Costs, PageId};
+use entresol_objects::{Locator, ObjectId, Usage};
+use std::sync::Arc;
+
+impl Deletes for FragmentTier {
+    /// Copies of these pages leave the flash. A population under way leaves them out.
+    fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        self.shared.forget(first, last);
+        Ok(0)
+    }
+
+    fn forget_for<E: From<TierError>>(
+        &self,
+        first: PageId,
+        last: PageId,
+        make_dead: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let made = make_dead();
+        self.shared.forget(first, last);
+        made
+    }
+
+    fn define(&self, _: &Locator) -> Result<Option<ObjectId>, TierError> {
+        Err(no_objects())
+    }
+
+    fn object(&self, _: &Locator) -> Result<Option<ObjectId>, TierError> {
+        Err(no_objects())
+    }
+
+    fn retire(&self, _: ObjectId) -> Result<bool, TierError> {
+        Err(no_objects())
+    }
+
+    fn retire_matching(&self, _: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
+        Err(no_objects())
+    }
+
+    fn cut(&self, _: ObjectId, _: u32) -> Result<(), TierError> {
+        Err(no_objects())
+    }
+
+    fn objects(&self) -> Option<Usage> {
+        None
+    }
+}
+
+fn no_objects() -> TierError {
+    TierError::Config("a cache of fragments has no table of objects; forget pages".to_owned())
+}
+
+/// Flash is never newer than disk here: nothing is dirty, and the disk is bound to no cache.
+impl PageCache for FragmentTier {
+    fn read_pages(&self, first: PageId, buffer: &mut [u8], how: Reading) -> Result<Served, TierError> {
+        self.shared.read_pages(first, buffer, how)
+    }
+
+    fn begin_read(self: Arc<Self>, first: PageId, pages: usize) -> Option<LookedUp> {
+        let read = self.look_up(first, pages)?;
+        Some(LookedUp::fragments(self, read))
+    }
+
+    fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
+        self.shared.write_pages(first, data)
+    }
+
+    /// Writes of pages whose fragments are not on flash always bypass it. The others must not become stale.
+    fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
+        let pages = data.len() as u64 / self.page_bytes();
+        let cached = (first.0..first.0 + pages).filter(|page| self.is_on_flash(PageId(*page))).count();
+        self.write_pages(first, data).map(|()| pages - cached as u64)
+    }
+
+    fn flush(&self) -> Result<(), TierError> {
+        self.checkpoint()
+    }
+
+    fn sync_disk(&self) -> Result<(), TierError> {
+        self.shared.behind.disk.sync()
+    }
+
+    /// A crash finds nothing in this cache.
+    fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        self.forget(first, last)
+    }
+
+    /// What a population has read before `work` ended is forgotten after it.
+    fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError> {
+        work();
+        if self.shared.is_running() {
+            self.shared.forget(first, last);
+        }
+        Ok(())
+    }
+
+    fn detach(&self) -> Result<(), TierError> {
+        self.close()
+    }
+
+    fn detach_with_loss(&self) -> Result<(), TierError> {
+        self.close()
+    }
+
+    fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
+        let pages = (first.0..=last.0).map(PageId);
+        Ok(pages.filter(|page| self.is_on_flash(*page)).map(|page| (page, false)).collect())
+    }
+
+    fn lost_among(&self, _: PageId, _: PageId) -> Result<Vec<PageId>, TierError> {
+        Ok(Vec::new())
+    }
+
+    fn missing(&self) -> Option<MissingPages> {
+        None
+    }
+
+    fn dirty_pages(&self) -> u64 {
+        0
+    }
+
+    fn flushed(&self) -> Option<Flushed> {
+        None
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.shared.options.page_bytes.into()
+    }
+
+    fn is_log(&self) -> bool {
+        false
+    }
+
+    /// Its writes to flash are not counted so.
+    fn write_workers(&self) -> usize {
+        1
+    }
+
+    fn spare_writes(&self, _: bool) {}
+
+    fn set_write_worth(&self, _: u32) {}
+
+    fn costs(&self) -> Costs {
+        Costs::default()
+    }
+
+    fn notice(&self) -> Option<String> {
+        self.shared.notice()
+    }
+}

@@ -1,0 +1,160 @@
+//! The cache for a caller without memory of its own for pages.
+
+use super::FlashTier;
+use crate::TierError;
+use crate::api::{MissingPages, Reading, Served};
+use crate::disk::PageRanges;
+use crate::front::Front;
+use crate::interface::{Deletes, LookedUp, PageCache};
+use crate::options::Flushed;
+use entresol_core::{Costs, PageId};
+use entresol_shm::Gone;
+use std::sync::Arc;
+
+/// Pages that no read brings into the flash until this is dropped, nor a read that began before the drop.
+struct KeptOut<'a>(&'a Front, (PageId, PageId));
+
+impl<'a> KeptOut<'a> {
+    fn begin(front: &'a Front, pages: (PageId, PageId)) -> Result<Self, Gone> {
+        front.with(|_| front.order.writes_begin(pages))?;
+        Ok(Self(front, pages))
+    }
+}
+
+impl Drop for KeptOut<'_> {
+    fn drop(&mut self) {
+        let Self(front, pages) = self;
+        // Where the memory is given up, so is the order.
+        let _ = front.step(|_| front.order.writes_end(*pages));
+    }
+}
+
+impl PageCache for FlashTier {
+    fn read_pages(&self, first: PageId, buffer: &mut [u8], how: Reading) -> Result<Served, TierError> {
+        let _guard = self.guard();
+        match how {
+            Reading::Populates => self.parts.reads.read_pages(first, buffer, true),
+            Reading::StaysOut => self.parts.reads.read_pages(first, buffer, false),
+            Reading::Around => self.parts.reads.read_around(first, buffer),
+        }
+    }
+
+    fn begin_read(self: Arc<Self>, first: PageId, pages: usize) -> Option<LookedUp> {
+        let read = self.look_up(first, pages)?;
+        Some(LookedUp::pages(self, read))
+    }
+
+    fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
+        let _guard = self.guard();
+        self.parts.writes.write_pages(first, data)
+    }
+
+    fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
+        let _guard = self.guard();
+        self.parts.writes.write_around(first, data)
+    }
+
+    fn flush(&self) -> Result<(), TierError> {
+        let _guard = self.guard();
+        self.parts.placed.flush()
+    }
+
+    fn sync_disk(&self) -> Result<(), TierError> {
+        self.parts.floor.disk.sync()
+    }
+
+    fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        let found = self.forget(first, last)?;
+        // A page that is not in the cache may have a record, too: a crash would find its last slot.
+        if self.parts.floor.front.with(|partition| partition.log().map_or(0, |log| log.records_waiting()))?
+            > 0
+        {
+            self.flush()?;
+        }
+        Ok(found)
+    }
+
+    fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError> {
+        let _guard = self.guard();
+        let _out = KeptOut::begin(&self.parts.floor.front, (first, last))?;
+        work();
+        Ok(())
+    }
+
+    fn detach(&self) -> Result<(), TierError> {
+        self.detach_with(false)
+    }
+
+    fn detach_with_loss(&self) -> Result<(), TierError> {
+        self.detach_with(true)
+    }
+
+    fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
+        match self.parts.floor.disk.missing() {
+            Some(missing) => Ok(missing.within(first, last).into_iter().map(|page| (page, true)).collect()),
+            None => self.parts.floor.front.cached_among((first, last)),
+        }
+    }
+
+    fn lost_among(&self, first: PageId, last: PageId) -> Result<Vec<PageId>, TierError> {
+        let lost = match self.parts.floor.disk.missing() {
+            Some(missing) => PageRanges::of_list(&missing.count().1),
+            None => self.parts.floor.lost.now()?,
+        };
+        Ok(lost.from(first).take_while(|page| *page <= last).collect())
+    }
+
+    fn missing(&self) -> Option<MissingPages> {
+        let missing = match self.parts.floor.disk.missing() {
+            Some(missing) => {
+                let (pages, lost) = missing.count();
+                MissingPages { pages, lost }
+            }
+            None => MissingPages { pages: 0, lost: self.parts.floor.lost.now().unwrap_or_default().list() },
+        };
+        (missing != MissingPages::default()).then_some(missing)
+    }
+
+    fn dirty_pages(&self) -> u64 {
+        if let Some(missing) = self.parts.floor.disk.missing() {
+            return missing.count().0;
+        }
+        self.parts.floor.front.with(|partition| partition.unsaved()).map_or(0, |unsaved| unsaved.pages.into())
+    }
+
+    fn flushed(&self) -> Option<Flushed> {
+        let front = &self.parts.floor.front;
+        let is_running = front.is_log() && front.state.is_running();
+        let below = front.with(|partition| partition.flushed()).ok().filter(|_| is_running)?;
+        let superblocks = &self.parts.floor.superblocks;
+        Some(Flushed { cache: superblocks.cache, epoch: superblocks.epoch, below })
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.parts.floor.front.page_bytes() as u64
+    }
+
+    fn is_log(&self) -> bool {
+        self.parts.floor.front.is_log()
+    }
+
+    fn write_workers(&self) -> usize {
+        self.parts.floor.front.options.write_workers
+    }
+
+    fn spare_writes(&self, spares: bool) {
+        self.parts.floor.budget.spare_writes(spares);
+    }
+
+    fn set_write_worth(&self, permille: u32) {
+        self.parts.floor.budget.set_write_worth(permille);
+    }
+
+    fn costs(&self) -> Costs {
+        self.parts.floor.front.options.costs
+    }
+
+    fn notice(&self) -> Option<String> {
+        self.parts.floor.front.state.notice()
+    }
+}
