@@ -8,7 +8,7 @@ mod served;
 mod support;
 
 use client::Client;
-use served::{Served, connect, filled, volume};
+use served::{ReadCounts, connect, filled, volume};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -179,10 +179,10 @@ fn every_command_is_in_the_list() {
 }
 
 /// A server that was started so. It cannot say that it is ready.
-fn served(sink: Sink, folder: &Folder) -> Served {
+fn served(sink: Sink, folder: &Folder) -> ReadCounts {
     let arguments = ["serve".to_owned(), folder.at("data.toml")];
     let child = sink.command(folder, &arguments).env("ENTRESOL_LOG", "info").spawn().unwrap();
-    let server = Served(child);
+    let server = ReadCounts(child);
     while Client::connect(&folder.path("data.sock")).is_err() {
         sleep(Duration::from_millis(5));
     }
@@ -224,7 +224,7 @@ fn a_log_that_nobody_reads_stops_no_request() {
         .stderr(writer)
         .spawn()
         .unwrap();
-    let server = Served(child);
+    let server = ReadCounts(child);
     let mut client = loop {
         match Client::connect(&folder.path("data.sock")) {
             Ok(client) => break client,
@@ -246,7 +246,7 @@ fn a_log_that_nobody_reads_stops_no_request() {
 #[test]
 fn a_watch_ends_with_its_reader() {
     let folder = volume("write-back");
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let watch = ["volume", "status", &folder.at("data.toml"), "--watch"].map(str::to_owned);
     let status = Sink::NoReader.command(&folder, &watch).status().unwrap();
     assert_eq!(status.code(), Some(0));

@@ -8,7 +8,7 @@ mod served;
 mod support;
 
 use client::READ;
-use served::{Served, connect, filled, volume};
+use served::{ReadCounts, connect, filled, volume};
 use support::{Folder, done, entresol, text};
 
 const PAGE: u64 = 4096;
@@ -22,9 +22,9 @@ fn content(page: u64) -> Vec<u8> {
 }
 
 /// A volume with pages that only its flash has, of which one is damaged there. A server runs.
-fn damaged() -> (Folder, Served) {
+fn damaged() -> (Folder, ReadCounts) {
     let folder = volume("write-back");
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let mut client = connect(&folder);
     (0..PAGES).for_each(|page| client.write(page * PAGE, &content(page)).unwrap());
     client.flush().unwrap();
@@ -92,7 +92,7 @@ fn a_volume_without_a_server_is_detached_up_to_what_is_lost() {
         is_losing(&["volume", "detach", &config]);
         assert_eq!(on_disk(&folder), PAGES as usize - 1);
     }
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     expect_all_but_one(&folder);
     server.stop();
     done(&["volume", "detach", &config, "--accept-loss"]);

@@ -7,7 +7,7 @@ mod served;
 mod support;
 
 use client::{CACHE, Client, DISC, FLUSH, FUA, READ, TRIM, WRITE, WRITE_ZEROES};
-use served::{CACHES, DISK_BYTES, Served, connect, filled, volume, volume_under};
+use served::{CACHES, DISK_BYTES, ReadCounts, connect, filled, volume, volume_under};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ fn a_flushed_write_survives_a_kill() {
         let folder = volume_under(mode, policy);
         let mut expected = std::fs::read(folder.path("disk")).unwrap();
         for round in 0..6u64 {
-            let server = Served::start(&folder, &[]);
+            let server = ReadCounts::start(&folder, &[]);
             let mut client = connect(&folder);
             assert_eq!(client.bytes, DISK_BYTES);
             let found: Vec<u8> = (0..DISK_BYTES)
@@ -79,7 +79,7 @@ fn a_flushed_write_survives_a_kill() {
 fn a_running_server_is_asked() {
     let folder = volume("write-back");
     let config = folder.at("data.toml");
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let mode = std::fs::metadata(folder.path("data.sock")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let mut client = connect(&folder);
@@ -136,7 +136,7 @@ fn a_running_server_is_asked() {
     let disk = std::fs::read(folder.path("disk")).unwrap();
     assert!(disk[..512] == filled(78, 512) && disk[512..1024] == filled(79, 512));
     // It begins again with an empty cache.
-    let server = Served::start(&folder, &["--read-only"]);
+    let server = ReadCounts::start(&folder, &["--read-only"]);
     let mut client = connect(&folder);
     assert_eq!(client.ask(FLUSH, 0, 0, 0, &[]).unwrap(), 0);
     assert_eq!(client.read(512, 512).unwrap(), filled(79, 512));
@@ -182,14 +182,14 @@ fn a_policy_is_changed_without_a_server() {
         (shown["policy"].as_str().unwrap().to_owned(), shown["pages"].as_u64().unwrap())
     };
     let served = |number: u64| {
-        let server = Served::start(&folder, &[]);
+        let server = ReadCounts::start(&folder, &[]);
         let mut client = connect(&folder);
         assert_eq!(client.read(0, 4096).unwrap(), filled(number, 4096));
         client.write(0, &filled(number + 1, 4096)).unwrap();
         client.flush().unwrap();
         server.stop();
     };
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     connect(&folder).write(0, &filled(1, 4096)).unwrap();
     server.stop();
     done(&["volume", "set", &config, "policy", "face"]);
@@ -224,7 +224,7 @@ fn a_configuration_is_changed_where_it_is() {
         text.lines().find(|line| line.starts_with("slots = ")).unwrap().to_owned()
     };
     let made = slots();
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let text = std::fs::read_to_string(&config).unwrap();
     folder.file("data.toml", text.replace(&made, "slots = 1280"));
     done(&["volume", "set", &link, "policy", "fifo"]);
@@ -249,7 +249,7 @@ fn a_configuration_is_changed_where_it_is() {
         assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
     }
     server.stop();
-    Served::start(&folder, &[]).stop();
+    ReadCounts::start(&folder, &[]).stop();
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn one_process_serves_several_volumes() {
     let text = std::fs::read_to_string(&configs[1]).unwrap();
     folders[1].file("data.toml", text.replace("name = \"data\"", "name = \"other\""));
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let server = Served::start(&folders[0], &[&configs[1], "--metrics", &port]);
+    let server = ReadCounts::start(&folders[0], &[&configs[1], "--metrics", &port]);
     let scrape = |path: &str| {
         let mut stream = TcpStream::connect(&port).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -292,7 +292,7 @@ fn one_process_serves_several_volumes() {
 #[test]
 fn clients_that_misbehave_harm_nobody() {
     let folder = volume("write-back");
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let mut good = connect(&folder);
     good.write(0, &filled(5, 4096)).unwrap();
     for _ in 0..10 {
@@ -334,7 +334,7 @@ fn clients_that_read_no_replies_stop_nobody() {
     let folder = volume("write-through");
     let config = std::fs::read_to_string(folder.path("data.toml")).unwrap();
     folder.file("data.toml", config.replace("workers = 16", "workers = 2"));
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let lazy = |_| {
         let mut client = connect(&folder);
         (0..100).for_each(|_| _ = client.send(READ, 0, 0, 1 << 20, &[]).unwrap());
@@ -406,7 +406,7 @@ fn tool(name: &str, arguments: &[&str]) -> bool {
 #[test]
 fn clients_of_other_people() {
     let folder = volume("write-through");
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let uri = format!("nbd+unix:///data?socket={}", folder.at("data.sock"));
     tool("nbdinfo", &[&uri]);
     let copy = folder.at("copy");

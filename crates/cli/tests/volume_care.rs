@@ -7,7 +7,7 @@ mod client;
 mod served;
 mod support;
 
-use served::{Served, connect, filled, volume, volume_under};
+use served::{ReadCounts, connect, filled, volume, volume_under};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ use support::{Folder, done, entresol, refused, text};
 
 /// Pages that are newer than disk, and a clean end.
 fn used(folder: &Folder) {
-    let server = Served::start(folder, &[]);
+    let server = ReadCounts::start(folder, &[]);
     let mut client = connect(folder);
     (0..100).for_each(|page| client.write(page * 4096, &filled(page, 4096)).unwrap());
     client.flush().unwrap();
@@ -64,7 +64,7 @@ fn a_check_finds_what_is_broken() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     assert!(text(&output.stdout).contains("do not belong together"), "{}", text(&output.stdout));
     // Writes that wait are told; a server is not disturbed.
-    let server = Served::start(&other, &[]);
+    let server = ReadCounts::start(&other, &[]);
     refused(&["volume", "check", &other.at("data.toml")], &["has it open"]);
     connect(&other).write(0, &filled(7, 4096)).unwrap();
     server.kill();
@@ -130,7 +130,7 @@ fn a_making_that_was_killed_does_not_block_the_next() {
         }
         assert!(!folder.path("data.label.making").exists());
         folder.keep_journal(Some("journal"));
-        Served::start(&folder, &[]).stop();
+        ReadCounts::start(&folder, &[]).stop();
     }
     println!("{cut_off} were cut off, {was_whole} were whole");
 }
@@ -199,7 +199,7 @@ fn a_flash_whose_label_is_lost_is_wiped_as_the_sentence_says() {
 #[test]
 fn a_hangup_does_not_end_a_server() {
     let folder = volume("write-back");
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let mut client = connect(&folder);
     for round in 0..3 {
         let id = server.0.id().to_string();
@@ -243,7 +243,7 @@ fn a_volume_that_could_not_be_served_is_not_made() {
         .unwrap();
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
     assert!(done(&["volume", "status", &config]).0.contains("running"));
-    Served(child).stop();
+    ReadCounts(child).stop();
 }
 
 /// What the owner has written into the file stays.

@@ -7,7 +7,7 @@ mod client;
 mod served;
 mod support;
 
-use served::{Served, connect, filled, volume};
+use served::{ReadCounts, connect, filled, volume};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ use support::{Folder, done, refused};
 /// A write-back volume with a flushed page, 1, and one that was acknowledged only, 2; its server was killed.
 fn killed() -> Folder {
     let folder = volume("write-back");
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let mut client = connect(&folder);
     client.write(0, &filled(1, 4096)).unwrap();
     client.flush().unwrap();
@@ -45,7 +45,7 @@ fn a_copy_that_is_started_first_takes_nothing_from_the_original() {
     );
     refused(&["volume", "detach", &config], &["is a copy, or was moved"]);
     // The original has everything.
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let mut client = connect(&folder);
     assert_eq!(client.read(0, 4096).unwrap(), filled(1, 4096));
     assert_eq!(client.read(4096, 4096).unwrap(), filled(2, 4096));
@@ -69,7 +69,7 @@ fn a_journal_that_is_gone_is_told_in_log_status_and_metrics() {
         .unwrap();
     // `ready`.
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-    let server = Served(child);
+    let server = ReadCounts(child);
     let log = std::fs::read_to_string(folder.path("log")).unwrap();
     assert!(log.contains("may be missing") && log.contains("not started since"), "{log}");
     assert!(shown().contains("may be missing"), "{}", shown());
@@ -112,7 +112,7 @@ fn journals_are_listed_and_removed() {
     assert!(told.contains("1 acknowledged writes"), "{told}");
     let remove = ["volume", "journal", "remove", &listed];
     refused(&remove, &["1 acknowledged writes", "--force"]);
-    Served::start(&folder, &[]).stop();
+    ReadCounts::start(&folder, &[]).stop();
     assert!(entry(&shown()).contains("not needed"), "{}", shown());
     done(&remove);
     assert!(!shown().contains(&listed), "{}", shown());

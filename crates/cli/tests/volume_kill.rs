@@ -7,7 +7,7 @@ mod served;
 mod support;
 
 use client::{Client, FLUSH, WRITE};
-use served::Served;
+use served::ReadCounts;
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -91,7 +91,7 @@ fn kill_again_and_again(mode: &str, policy: &str, journal: bool, rounds: u64) ->
     let known: Known = Arc::new(Mutex::new(vec![(0, 0); PAGES as usize]));
     let (mut lost, mut written) = (0, 0);
     for round in 0..rounds {
-        let server = Served::start(&folder, &[]);
+        let server = ReadCounts::start(&folder, &[]);
         let mut client = Client::connect(&folder.path("data.sock")).unwrap();
         for first in (0..PAGES).step_by(64) {
             let pages = 64.min(PAGES - first);

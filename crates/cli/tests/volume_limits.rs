@@ -8,7 +8,7 @@ mod served;
 mod support;
 
 use client::{Client, WRITE};
-use served::{Served, connect, filled, volume};
+use served::{ReadCounts, connect, filled, volume};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn a_block_device_needs_the_feature_and_the_driver() {
     let why = if cfg!(feature = "ublk") { "modprobe ublk_drv" } else { "--features ublk" };
     refused(&["serve", "--ublk", &folder.at("data.toml")], &["ublk: ", why]);
     // The volume is as it was.
-    Served::start(&folder, &[]).stop();
+    ReadCounts::start(&folder, &[]).stop();
 }
 
 /// The server has ended the connection: nothing else comes. If it does not, the client's patience ends.
@@ -56,7 +56,7 @@ fn has_ended(stream: &mut UnixStream) {
 #[test]
 fn one_connection_too_many_is_closed() {
     let folder = limited(&["connections_max = 2"]);
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let mut both = [connect(&folder), connect(&folder)];
     let mut third = UnixStream::connect(folder.path("data.sock")).unwrap();
     third.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -89,7 +89,7 @@ fn one_connection_too_many_is_closed() {
 #[test]
 fn clients_that_stop_halfway_are_disconnected() {
     let folder = limited(&["handshake_seconds_max = 1", "transfer_seconds_max = 1"]);
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let mut good = connect(&folder);
     // In the handshake: nothing, and a part of it.
     let mut silent = [&b""[..], b"\0\0\0\x03IHAVE"].map(|said| {
@@ -111,7 +111,7 @@ fn clients_that_stop_halfway_are_disconnected() {
 }
 
 /// The most memory that the server ever had, in bytes.
-fn peak(server: &Served) -> u64 {
+fn peak(server: &ReadCounts) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.0.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
@@ -122,7 +122,7 @@ fn requests_under_way_have_so_many_bytes_at_most() {
     const LIMIT: u64 = 64 << 20;
     const WRITE_BYTES: usize = 20 << 20;
     let folder = limited(&[&format!("in_flight_bytes_max = {LIMIT}"), "transfer_seconds_max = 1"]);
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     let before = peak(&server);
     // Each sends all of its write but the last bytes: those for whom there is room, at once.
     let clients: Vec<_> = (0..12)
@@ -183,7 +183,7 @@ fn a_full_file_system_below_label_or_journal_is_a_sentence() {
     refused(&["serve", &folder.at("data.toml")], &["full/journal", "no space"]);
     // The volume is as it was.
     folder.keep_journal(Some("journal"));
-    let server = Served::start(&folder, &[]);
+    let server = ReadCounts::start(&folder, &[]);
     assert_eq!(connect(&folder).read(512, 512).unwrap(), [1; 512]);
     server.stop();
 }

@@ -6,7 +6,7 @@
 use entresol_core::{Mode, PageId, PolicyKind};
 use entresol_device::{Device, FileOptions, open_device};
 use entresol_engine::{
-    Deletes, FlashTier, Layer, PageCache, Reading, TierError, TierOptions, detach, disk_offset, flash_bytes,
+    Deletes, FlashTier, Layer, PageCache, ReadRoute, TierError, TierOptions, detach, disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
 use std::error::Error;
@@ -55,7 +55,7 @@ impl Door {
 
     /// Reads adjacent pages from `first` on.
     fn read(&self, first: u64, buffer: &mut [u8]) -> Result<(), TierError> {
-        self.tier.read_pages(PageId(first), buffer, Reading::Populates)?;
+        self.tier.read_pages(PageId(first), buffer, ReadRoute::Populates)?;
         Ok(())
     }
 

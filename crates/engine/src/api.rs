@@ -27,7 +27,7 @@ pub enum Source {
 
 /// How many pages of a read came from where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct ReadCounts {
     /// From staging, in memory.
     pub staging: u64,
     /// From flash.
@@ -36,7 +36,7 @@ pub struct Served {
     pub disk: u64,
 }
 
-impl Served {
+impl ReadCounts {
     /// One more.
     pub fn count(&mut self, source: Source) {
         match source {
@@ -49,7 +49,7 @@ impl Served {
 
 /// Whether pages that are read enter the cache, and whether they are looked for there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum ReadRoute {
     /// What only the disk had is offered to the cache, as if it had been evicted unchanged.
     Populates,
     /// What only the disk had stays out of the cache.
@@ -64,7 +64,7 @@ pub enum Reading {
 pub struct MissingPages {
     /// How many pages only the flash has, which has failed; 0: it is in use.
     pub pages: u64,
-    /// Pages that could not be read from the flash when that was last tried: the first page of each range,
+    /// PageSet that could not be read from the flash when that was last tried: the first page of each range,
     /// and how many follow each other. If the flash has failed, they are among those above.
     pub lost: Vec<(PageId, u32)>,
 }
@@ -92,9 +92,9 @@ pub struct Binding {
     pub session: Session,
 }
 
-/// Pages that their owner wants on disk now ([`crate::FlashTier::destage`]).
+/// PageSet that their owner wants on disk now ([`crate::FlashTier::destage`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
+pub enum PageSet {
     /// Those from the first to the last, both included.
     Range(PageId, PageId),
     /// Those of all objects whose names begin with the first `length` bytes of `name`.
@@ -106,7 +106,7 @@ pub enum Pages {
     },
 }
 
-impl Pages {
+impl PageSet {
     /// All pages.
     pub const ALL: Self = Self::Range(PageId(0), PageId(u64::MAX));
 }
@@ -174,7 +174,7 @@ pub trait Layer: Send + Sync {
     fn survivors(&self) -> Option<&Survivors> {
         None
     }
-    /// Pages that fit on the disk. Pages with this number or a higher one cannot be written.
+    /// PageSet that fit on the disk. PageSet with this number or a higher one cannot be written.
     fn capacity_pages(&self) -> u64;
     /// The binding in the disk's label, read from the disk.
     fn binding(&self) -> Result<Binding, TierError>;
@@ -248,28 +248,28 @@ pub struct TierMetrics {
     pub flash_hits: u64,
     /// Fetches served from disk.
     pub disk_reads: u64,
-    /// Pages written to disk: destages and bypasses.
+    /// PageSet written to disk: destages and bypasses.
     pub disk_writes: u64,
-    /// Pages evicted newer than the disk copy and newer than the flash copy, i.e. disk writes of a system
+    /// PageSet evicted newer than the disk copy and newer than the flash copy, i.e. disk writes of a system
     /// without flash.
     pub dirty_evictions: u64,
-    /// Pages fetched from disk that also entered the flash (population).
+    /// PageSet fetched from disk that also entered the flash (population).
     pub populated: u64,
-    /// Pages that would have been populated, but were not because staging was full.
+    /// PageSet that would have been populated, but were not because staging was full.
     pub population_dropped: u64,
     /// Changed pages written to disk and not to flash.
     pub bypassed: u64,
-    /// Pages that moved to DRAM without a copy left on flash.
+    /// PageSet that moved to DRAM without a copy left on flash.
     pub moved_up: u64,
     /// Updates of the slot directory on flash: invalidations and validations (TAC).
     pub directory_writes: u64,
-    /// Pages evicted that are clean for the flash.
+    /// PageSet evicted that are clean for the flash.
     pub clean_evictions: u64,
-    /// Pages dropped because an identical copy is on flash (conditional enqueue).
+    /// PageSet dropped because an identical copy is on flash (conditional enqueue).
     pub already_on_flash: u64,
-    /// Pages written to flash from staging, second chances included.
+    /// PageSet written to flash from staging, second chances included.
     pub flash_writes: u64,
-    /// Pages read from flash in order to be destaged or given a second chance.
+    /// PageSet read from flash in order to be destaged or given a second chance.
     pub dequeue_reads: u64,
     /// Second chances given.
     pub second_chances: u64,

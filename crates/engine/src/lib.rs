@@ -44,8 +44,8 @@ mod to_disk;
 mod unreadable;
 
 pub use api::{
-    Binding, DurableGroup, Evicted, Fetched, Layer, MissingPages, Pages, Reading, Served, Source, Survivors,
-    TierMetrics, Upstream, Victim,
+    Binding, DurableGroup, Evicted, Fetched, Layer, MissingPages, PageSet, ReadCounts, ReadRoute, Source,
+    Survivors, TierMetrics, Upstream, Victim,
 };
 pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget};
 pub use buffer::AlignedBuffer;

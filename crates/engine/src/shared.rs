@@ -1,7 +1,7 @@
 //! A front in another process than the back's: [`SharedFront`].
 
-use crate::api::{Evicted, Fetched, Pages, Victim};
-use crate::front::{self, Answer, Bell, BoardRef, Found, Front, Offered, Opened, Request};
+use crate::api::{Evicted, Fetched, PageSet, Victim};
+use crate::front::{self, Answer, Bell, BoardRef, FetchResult, Front, Offered, Opened, Request};
 use crate::front_lsns::Lsns;
 use crate::interface::Deletes;
 use crate::{FlashPlace, TierError, TierMetrics, TierOptions, front_flash};
@@ -86,7 +86,7 @@ pub struct AttachOptions {
     /// Asked after each wait: whether the caller is to wait no longer. Then the call that waits returns
     /// [`TierError::Interrupted`].
     pub interrupted: Option<fn() -> bool>,
-    /// Attach although the flash device cannot be read. Pages in the cache are then fetched from disk, and
+    /// Attach although the flash device cannot be read. PageSet in the cache are then fetched from disk, and
     /// those that are newer than disk are errors. The back finds out that its device has failed.
     pub without_flash: bool,
 }
@@ -177,9 +177,9 @@ impl SharedFront {
     pub fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Option<Fetched>, TierError> {
         self.check_length(buffer)?;
         match self.front.fetch(page, buffer)? {
-            Found::Here(fetched) => Ok(Some(fetched)),
-            Found::OnDisk(_) => Ok(None),
-            Found::Damaged { place, fault, dirty, .. } => {
+            FetchResult::Here(fetched) => Ok(Some(fetched)),
+            FetchResult::OnDisk(_) => Ok(None),
+            FetchResult::Damaged { place, fault, dirty, .. } => {
                 self.front.board.note_damage(page);
                 self.service.notify_all();
                 match dirty {
@@ -315,11 +315,11 @@ impl SharedFront {
     ///
     /// # Errors
     /// What failed. Then some of the pages may be on disk.
-    pub fn destage(&self, pages: &Pages) -> Result<(), TierError> {
+    pub fn destage(&self, pages: &PageSet) -> Result<(), TierError> {
         let Some(holder) = self.front.seat.as_ref().map(|seat| seat.holder()) else {
             unreachable!("a front in another process has a seat")
         };
-        let orders = &self.front.board.orders;
+        let orders = &self.front.board.destage_requests;
         let placed = loop {
             let seen = self.front.progress.epoch();
             if !self.front.check_running()? {
@@ -354,7 +354,7 @@ impl SharedFront {
     /// As [`SharedFront::destage`] and [`Deletes::forget`].
     pub fn take_out(&self, page: PageId) -> Result<(), TierError> {
         while self.front.is_dirty(page)? {
-            self.destage(&Pages::Range(page, page))?;
+            self.destage(&PageSet::Range(page, page))?;
             if !self.front.check_running()? {
                 return Ok(());
             }

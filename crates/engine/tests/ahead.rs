@@ -6,7 +6,7 @@ use entresol_core::{PageId, PolicyKind};
 use entresol_device::MemoryDevice;
 use entresol_engine::{
     Deletes, DiskLayer, FLASH_READ_PAGES_MAX, FlashTier, FragmentOptions, FragmentTier, Layer, Mode,
-    PageCache, Reading, TierOptions, flash_bytes,
+    PageCache, ReadRoute, TierOptions, flash_bytes,
 };
 use entresol_format::PageFormat;
 use std::sync::Arc;
@@ -109,8 +109,9 @@ fn fragments_are_looked_up_and_proved() {
         (0..8).for_each(|page| write(page, 1));
         // Read often enough, the fragment is brought in.
         while tier.clone().begin_read(PageId(2), 4).is_none() {
-            (0..8)
-                .for_each(|page| _ = tier.read_pages(PageId(page), &mut bytes, Reading::Populates).unwrap());
+            (0..8).for_each(|page| {
+                _ = tier.read_pages(PageId(page), &mut bytes, ReadRoute::Populates).unwrap()
+            });
             entresol_runtime::sleep(std::time::Duration::from_millis(1));
         }
         let read = tier.clone().begin_read(PageId(2), 4).expect("they are on flash");

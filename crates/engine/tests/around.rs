@@ -1,11 +1,11 @@
-//! Pages that are written to disk past the flash, by an owner without a log.
+//! PageSet that are written to disk past the flash, by an owner without a log.
 
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Mode, PageCache, Pages, Reading, TierOptions, disk_offset, flash_bytes,
+    DiskLayer, FlashTier, Layer, Mode, PageCache, PageSet, ReadRoute, TierOptions, disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
 use std::sync::Arc;
@@ -34,13 +34,13 @@ fn an_older_copy_is_forgotten_durably_before_the_disk_is_written() {
             let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
             (0..PAGES).for_each(|page| tier.write_pages(PageId(page), &filled(1)).unwrap());
             tier.checkpoint().unwrap();
-            tier.destage(&Pages::ALL).unwrap();
+            tier.destage(&PageSet::ALL).unwrap();
             assert_eq!(tier.write_around(PageId(3), &filled(2)).unwrap(), 1, "{policy:?} {mode:?}");
             drop(tier);
             let tier = open(&flash, &disk, &options);
             let mut buffer = vec![0; PAGE];
             for page in 0..PAGES {
-                tier.read_pages(PageId(page), &mut buffer, Reading::Populates).unwrap();
+                tier.read_pages(PageId(page), &mut buffer, ReadRoute::Populates).unwrap();
                 let expected = if page == 3 { 2 } else { 1 };
                 assert_eq!(buffer[0], expected, "{policy:?} {mode:?}: page {page}");
             }
@@ -70,7 +70,7 @@ fn a_page_written_past_the_flash_enters_it_when_the_disk_has_it_durably() {
             tier.flush().unwrap();
             tier.write_around(PageId(5), &filled(2)).unwrap();
             let mut buffer = vec![0; PAGE];
-            tier.read_pages(PageId(5), &mut buffer, Reading::Populates).unwrap();
+            tier.read_pages(PageId(5), &mut buffer, ReadRoute::Populates).unwrap();
             assert!(tier.is_on_flash(PageId(5)), "{policy:?}");
             (0..3).for_each(|page| tier.write_pages(PageId(page), &filled(9)).unwrap());
             // The group is full, and written after a while.
@@ -78,7 +78,7 @@ fn a_page_written_past_the_flash_enters_it_when_the_disk_has_it_durably() {
             let [flash, disk] = [&flash, &disk].map(|device| Arc::new(device.after_crash(&Survival::None)));
             drop(tier);
             let tier = open(&flash, &disk, &options);
-            tier.read_pages(PageId(5), &mut buffer, Reading::Populates).unwrap();
+            tier.read_pages(PageId(5), &mut buffer, ReadRoute::Populates).unwrap();
             let served = buffer[0];
             tier.detach().unwrap();
             drop(tier);
@@ -96,7 +96,7 @@ fn a_page_written_past_the_flash_enters_it_when_the_disk_has_it_durably() {
 /// 4. What was read is read again, and stays.
 #[test]
 fn a_failed_write_that_was_carried_out_is_durable_before_the_page_is_on_flash() {
-    let readings = [Reading::StaysOut, Reading::Around, Reading::Populates];
+    let readings = [ReadRoute::StaysOut, ReadRoute::Around, ReadRoute::Populates];
     for (mode, reading) in [Mode::WriteBack, Mode::WriteThrough]
         .into_iter()
         .flat_map(|mode| readings.map(|reading| (mode, reading)))
@@ -105,10 +105,10 @@ fn a_failed_write_that_was_carried_out_is_durable_before_the_page_is_on_flash() 
             simulate(3, || failed_write_is_durable(mode, reading, pages, true));
         }
     }
-    simulate(4, || failed_write_is_durable(Mode::WriteBack, Reading::Populates, 1, false));
+    simulate(4, || failed_write_is_durable(Mode::WriteBack, ReadRoute::Populates, 1, false));
 }
 
-fn failed_write_is_durable(mode: Mode, reading: Reading, pages: u64, flushes: bool) {
+fn failed_write_is_durable(mode: Mode, reading: ReadRoute, pages: u64, flushes: bool) {
     let options =
         TierOptions { page_format: PageFormat::Raw, mode, ..support::small(PolicyKind::FaceGsc, 64) };
     let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));

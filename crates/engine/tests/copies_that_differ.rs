@@ -7,7 +7,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    FlashTier, Layer, Mode, PageCache, Reading, TierError, TierOptions, WholeDisk, flash_bytes,
+    FlashTier, Layer, Mode, PageCache, ReadRoute, TierError, TierOptions, WholeDisk, flash_bytes,
 };
 use entresol_format::label::COPY_STRIDE;
 use entresol_format::missing::RECORD_BYTES;
@@ -31,7 +31,7 @@ fn write(tier: &FlashTier, page: u64, version: u8) -> Result<(), TierError> {
 
 fn version(tier: &FlashTier, page: u64) -> Result<u8, TierError> {
     let mut found = [0; PAGE];
-    tier.read_pages(PageId(page), &mut found, Reading::Populates).map(|_| found[0])
+    tier.read_pages(PageId(page), &mut found, ReadRoute::Populates).map(|_| found[0])
 }
 
 struct Devices {

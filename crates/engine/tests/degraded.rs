@@ -6,7 +6,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    Deletes, DiskLayer, FlashTier, Layer, Mode, PageCache, Reading, TierError, TierOptions, WholeDisk,
+    Deletes, DiskLayer, FlashTier, Layer, Mode, PageCache, ReadRoute, TierError, TierOptions, WholeDisk,
     detach, disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
@@ -37,7 +37,7 @@ const TORN: u64 = u64::MAX;
 /// The version of a page that the tier serves; 0: blank.
 fn version(tier: &FlashTier, page: u64) -> Result<u64, TierError> {
     let mut found = vec![0; PAGE];
-    tier.read_pages(PageId(page), &mut found, Reading::Populates)?;
+    tier.read_pages(PageId(page), &mut found, ReadRoute::Populates)?;
     let number = u64::from_le_bytes(found[8..16].try_into().unwrap());
     let is_blank = found.iter().all(|byte| *byte == 0);
     Ok(if is_blank || found == bytes(page, number) { number } else { TORN })
@@ -249,7 +249,7 @@ fn a_flash_that_is_gone_costs_its_pages_and_no_others() {
         assert!(lost.len() > 30 && lost.iter().all(|page| *page < DIRTY - 10), "{lost:?}");
         // A part of a run is lost: so is the run, and nothing of it is made up.
         let mut run = vec![0; 8 * PAGE];
-        let refused = tier.read_pages(PageId(lost[0]), &mut run, Reading::Around);
+        let refused = tier.read_pages(PageId(lost[0]), &mut run, ReadRoute::Around);
         assert!(matches!(refused, Err(TierError::Lost { .. })), "{refused:?}");
         let named = |tier: &FlashTier| -> Vec<u64> {
             let missing = tier.missing().expect("the disk lacks pages");

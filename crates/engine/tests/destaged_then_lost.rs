@@ -4,7 +4,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
-use entresol_engine::{FlashTier, PageCache, Reading, TierOptions, disk_offset};
+use entresol_engine::{FlashTier, PageCache, ReadRoute, TierOptions, disk_offset};
 use entresol_format::PageFormat;
 use entresol_runtime::sleep;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn pages_that_were_destaged_are_not_lost() {
             tier.flush().unwrap();
             // Every other page was used.
             for page in (0..60).step_by(2) {
-                tier.read_pages(PageId(page), &mut found, Reading::StaysOut).unwrap();
+                tier.read_pages(PageId(page), &mut found, ReadRoute::StaysOut).unwrap();
             }
             flash.slow_us.store(10_000, SeqCst);
             (60..76 + seed % 8).for_each(&mut put);

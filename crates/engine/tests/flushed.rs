@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::MemoryDevice;
-use entresol_engine::{FlashTier, Flushed, Mode, PageCache, Reading, TierError, TierOptions};
+use entresol_engine::{FlashTier, Flushed, Mode, PageCache, ReadRoute, TierError, TierOptions};
 use entresol_format::PageFormat;
 use entresol_runtime::sleep;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn killed(options: &TierOptions) -> (Arc<MemoryDevice>, Arc<MemoryDevice>, Flush
 
 fn version(tier: &FlashTier, page: u64) -> Option<u64> {
     let mut found = vec![0; PAGE];
-    match tier.read_pages(PageId(page), &mut found, Reading::StaysOut) {
+    match tier.read_pages(PageId(page), &mut found, ReadRoute::StaysOut) {
         Err(TierError::Damaged { .. } | TierError::Lost { .. }) => None,
         read => {
             read.unwrap();

@@ -6,7 +6,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{
-    Deletes, FlashTier, FragmentOptions, FragmentTier, Layer, PageCache, Reading, Source, TierError,
+    Deletes, FlashTier, FragmentOptions, FragmentTier, Layer, PageCache, ReadRoute, Source, TierError,
     TierMetrics, flash_bytes,
 };
 use entresol_format::PageFormat;
@@ -165,7 +165,7 @@ fn runs_of_pages_are_read_from_where_each_page_is() {
                 .for_each(|slot| overwrite(&flash, area + slot * PAGE as u64, 512));
             layer.forget(PageId(30), PageId(39)).unwrap();
             let damaged = options.flash_pages().div_ceil(11);
-            for how in [Reading::Populates, Reading::StaysOut, Reading::Around] {
+            for how in [ReadRoute::Populates, ReadRoute::StaysOut, ReadRoute::Around] {
                 let mut buffer = vec![0; PAGES as usize * PAGE];
                 let served = layer.read_pages(PageId(0), &mut buffer, how).unwrap();
                 for (number, page) in (0..PAGES).zip(buffer.chunks_exact(PAGE)) {
@@ -173,7 +173,7 @@ fn runs_of_pages_are_read_from_where_each_page_is() {
                 }
                 assert_eq!(served.flash + served.disk, PAGES);
                 let on_flash = options.flash_pages() - 10 - damaged;
-                let expected = if how == Reading::Around { 0..=0 } else { on_flash..=on_flash + 10 };
+                let expected = if how == ReadRoute::Around { 0..=0 } else { on_flash..=on_flash + 10 };
                 assert!(expected.contains(&served.flash), "{how:?}: {served:?}, {expected:?}");
             }
             layer.close().unwrap();

@@ -14,7 +14,7 @@ mod support;
 use entresol_core::{Costs, PageId, PolicyKind};
 use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, PageCache, Reading, TierOptions, check, detach, flash_bytes, inspect,
+    DiskLayer, FlashTier, Layer, PageCache, ReadRoute, TierOptions, check, detach, flash_bytes, inspect,
 };
 use entresol_format::block::BLOCK_BYTES;
 use entresol_format::superblock::Superblock;
@@ -158,7 +158,7 @@ fn describe_failed(flash: Arc<MemoryDevice>, disk: &[u8]) -> String {
         report.notices.iter().for_each(|notice| writeln!(text, "notice: {notice}").unwrap());
         let mut buffer = vec![0; PAGE];
         for number in 0..PAGES {
-            match tier.read_pages(PageId(number), &mut buffer, Reading::StaysOut) {
+            match tier.read_pages(PageId(number), &mut buffer, ReadRoute::StaysOut) {
                 Ok(_) => {
                     let version = u64::from_le_bytes(buffer[8..16].try_into().unwrap());
                     assert!(version == 0 || buffer == raw_page(number, version), "page {number}");

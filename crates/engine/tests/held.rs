@@ -7,7 +7,7 @@ use entresol_core::{PageId, PolicyKind};
 use entresol_device::{
     Counters, Device, DeviceError, FaultPlan, FaultyDevice, Geometry, Io, MemoryDevice, Survival,
 };
-use entresol_engine::{FlashTier, Layer, Mode, PageCache, Reading, TierOptions, disk_offset, flash_bytes};
+use entresol_engine::{FlashTier, Layer, Mode, PageCache, ReadRoute, TierOptions, disk_offset, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};
@@ -74,7 +74,7 @@ fn bytes(page: u64, version: u64) -> Vec<u8> {
     [page.to_le_bytes(), version.to_le_bytes()].concat().repeat(PAGE / 16)
 }
 
-fn version(tier: &FlashTier, page: u64, how: Reading) -> u64 {
+fn version(tier: &FlashTier, page: u64, how: ReadRoute) -> u64 {
     let mut found = vec![0; PAGE];
     tier.read_pages(PageId(page), &mut found, how).unwrap();
     let number = u64::from_le_bytes(found[8..16].try_into().unwrap());
@@ -153,7 +153,7 @@ fn run(seed: u64, main: impl FnOnce() + Send) {
 }
 
 /// Reads of one page, one after the other, and what they found.
-fn reader(world: &World, how: Reading) -> (JoinHandle, Arc<Mutex<Vec<u64>>>) {
+fn reader(world: &World, how: ReadRoute) -> (JoinHandle, Arc<Mutex<Vec<u64>>>) {
     let (tier, found) = (world.tier.clone(), Arc::new(Mutex::new(Vec::new())));
     let seen = found.clone();
     let task = spawn("reader", move || {
@@ -168,7 +168,7 @@ fn reader(world: &World, how: Reading) -> (JoinHandle, Arc<Mutex<Vec<u64>>>) {
 #[test]
 fn a_version_that_was_read_is_never_followed_by_an_older_one() {
     for policy in POLICIES {
-        let ways = [Reading::Populates, Reading::StaysOut, Reading::Around];
+        let ways = [ReadRoute::Populates, ReadRoute::StaysOut, ReadRoute::Around];
         for (how, is_damaged) in ways.into_iter().flat_map(|how| [(how, false), (how, true)]) {
             run(1, || {
                 let (world, writer) = World::with_a_held_write(policy);
@@ -200,11 +200,11 @@ fn nobody_waits_for_the_write_of_another_page() {
             let (world, writer) = World::with_a_held_write(policy);
             world.others_write(0..PAGES);
             for page in (0..PAGES).filter(|page| *page != HELD) {
-                assert_eq!(version(&world.tier, page, Reading::StaysOut), 3, "{policy:?}: page {page}");
+                assert_eq!(version(&world.tier, page, ReadRoute::StaysOut), 3, "{policy:?}: page {page}");
             }
             assert_eq!(world.disk.held.load(SeqCst), 1);
             world.release(writer);
-            assert_eq!(version(&world.tier, HELD, Reading::StaysOut), 2);
+            assert_eq!(version(&world.tier, HELD, ReadRoute::StaysOut), 2);
             world.tier.close().unwrap();
         });
     }
@@ -242,7 +242,7 @@ fn power_fails_while_one_write_is_held() {
                 let opened = FlashTier::open(Arc::new(flash), Arc::new(disk), options.clone());
                 let (tier, _) = opened.unwrap();
                 for page in (100..400).chain([HELD]) {
-                    version(&tier, page, Reading::StaysOut);
+                    version(&tier, page, ReadRoute::StaysOut);
                 }
                 tier.close().unwrap();
             }

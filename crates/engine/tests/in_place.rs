@@ -5,7 +5,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    FlashTier, InPlaceDisk, Layer, Mode, PageCache, Reading, Source, TierOptions, detach, disk_offset,
+    FlashTier, InPlaceDisk, Layer, Mode, PageCache, ReadRoute, Source, TierOptions, detach, disk_offset,
     flash_bytes,
 };
 use entresol_format::PageFormat;
@@ -350,7 +350,7 @@ fn a_sync_that_the_disk_makes_by_itself_counts_for_the_cache() {
         let failed = (3..9).find_map(|number| tier.write_around(PageId(0), &page_of(number)).err());
         assert!(failed.is_some() && plan.struck() == 1, "{failed:?}");
         let mut found = vec![0; PAGE];
-        for how in [Reading::Around, Reading::StaysOut] {
+        for how in [ReadRoute::Around, ReadRoute::StaysOut] {
             let read = tier.read_pages(page, &mut found, how);
             assert!(read.is_err() || found == page_of(2), "an older version is read, {how:?}");
         }

@@ -6,8 +6,8 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Mode, PageCache, Reading, TierError, TierOptions, detach, detach_with_loss,
-    disk_offset, flash_bytes,
+    DiskLayer, FlashTier, Layer, Mode, PageCache, ReadRoute, TierError, TierOptions, detach,
+    detach_with_loss, disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::{PAGE, disk_bytes, refusal, simulate};
 
-/// Pages of the disk. `DIRTY` of them are newer on flash at first.
+/// PageSet of the disk. `DIRTY` of them are newer on flash at first.
 const PAGES: u64 = 200;
 const DIRTY: u64 = 60;
 /// The page that is damaged.
@@ -35,7 +35,7 @@ fn bytes(page: u64, version: u64) -> Vec<u8> {
 /// The version of a page that the tier serves; 0: blank. `None`: it is lost.
 fn version(tier: &FlashTier, page: u64) -> Option<u64> {
     let mut found = vec![0; PAGE];
-    match tier.read_pages(PageId(page), &mut found, Reading::Populates) {
+    match tier.read_pages(PageId(page), &mut found, ReadRoute::Populates) {
         Err(TierError::Lost { page: named, .. } | TierError::Damaged { page: named, .. }) => {
             assert_eq!(named, PageId(page));
             return None;
@@ -161,7 +161,7 @@ fn a_dequeue_that_meets_a_damaged_dirty_page_loses_it_alone() {
                 expect_all_but(&tier, Some(BAD), 4);
                 // A part of a run is lost: so is the run.
                 let mut run = vec![0; 4 * PAGE];
-                let read = tier.read_pages(PageId(BAD - 2), &mut run, Reading::Around);
+                let read = tier.read_pages(PageId(BAD - 2), &mut run, ReadRoute::Around);
                 assert!(matches!(read, Err(TierError::Lost { .. })), "{read:?}");
                 // Written as a whole, it is there, also when nothing of it is in the cache any more.
                 write(&tier, BAD, 2);
@@ -186,7 +186,7 @@ fn a_lost_page_stays_lost_until_the_disk_has_the_new_version() {
             let world = World::new(options(PolicyKind::FaceGsc, 80), PAGES);
             // The disk has an older version.
             let tier = world.used();
-            tier.destage(&entresol_engine::Pages::ALL).unwrap();
+            tier.destage(&entresol_engine::PageSet::ALL).unwrap();
             write(&tier, BAD, 3);
             tier.flush().unwrap();
             world.damage(BAD, 3);
@@ -224,7 +224,7 @@ fn power_may_fail_at_each_step_of_losing_a_page_and_writing_it_again() {
         let lived = Simulation::new(config).run(|| {
             // The disk has version 1, so that an older one could be served.
             let tier = world.used();
-            tier.destage(&entresol_engine::Pages::ALL).unwrap();
+            tier.destage(&entresol_engine::PageSet::ALL).unwrap();
             write(&tier, BAD, 3);
             tier.flush().unwrap();
             // Until the flush is confirmed, a damaged page looks like one that power cut off.
@@ -369,7 +369,7 @@ fn a_flash_that_fails_later_does_not_bring_older_versions_back() {
             let tier = world.used();
             world.damage(BAD, 2);
             go_round(&tier, 3);
-            tier.destage(&entresol_engine::Pages::ALL).unwrap();
+            tier.destage(&entresol_engine::PageSet::ALL).unwrap();
             assert_eq!((tier.dirty_pages(), named(&tier)), (0, vec![(PageId(BAD), 1)]));
             let (at, device) = (world.plan.operations() + 1, Some("flash".to_owned()));
             world.plan.inject(Injection { at, device, fault: fails, forever: true });

@@ -7,7 +7,7 @@ use entresol_device::{
     Device, DeviceError, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Profile, Scale,
 };
 use entresol_engine::{
-    Deletes, DiskLayer, FlashTier, Home, Layer, Names, OpenReport, PageCache, Pages, Source, TierError,
+    Deletes, DiskLayer, FlashTier, Home, Layer, Names, OpenReport, PageCache, PageSet, Source, TierError,
     TierOptions, flash_bytes, inspect,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 const PAGE: usize = support::PAGE;
-/// Pages of a file.
+/// PageSet of a file.
 const FILE_PAGES: u64 = 100;
 const OBJECTS: u32 = 6;
 
@@ -362,15 +362,15 @@ fn pages_of_named_objects_are_on_disk_when_their_owner_wants_them_there() {
             (0..8).for_each(|number| write(&tier, object.page(number), 7));
         }
         assert!(tier.retire(objects[0]).unwrap());
-        let of = |file: u8| Pages::Named { name: name(file), length: 1 };
+        let of = |file: u8| PageSet::Named { name: name(file), length: 1 };
         assert_eq!(tier.destage(&of(1)).unwrap(), 0, "what is retired is wanted nowhere");
         assert_eq!(tier.destage(&of(2)).unwrap(), 8);
         for (file, expected) in [(1, 0), (2, 7), (3, 0)] {
             (0..8).for_each(|number| assert_eq!(rig.on_disk(file, number), expected, "file {file}"));
         }
-        assert_eq!(tier.destage(&Pages::ALL).unwrap(), 8, "the third file's");
+        assert_eq!(tier.destage(&PageSet::ALL).unwrap(), 8, "the third file's");
         (0..8).for_each(|number| assert_eq!(rig.on_disk(3, number), 7));
-        assert_eq!(tier.destage(&Pages::ALL).unwrap(), 0, "all are clean");
+        assert_eq!(tier.destage(&PageSet::ALL).unwrap(), 0, "all are clean");
         assert_eq!(read(&tier, objects[2].page(1)), (Source::Flash, 7), "and still there");
         tier.close().unwrap();
     });

@@ -4,7 +4,9 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection};
-use entresol_engine::{FlashTier, Layer, Mode, PageCache, Reading, TierOptions, check, detach, disk_offset};
+use entresol_engine::{
+    FlashTier, Layer, Mode, PageCache, ReadRoute, TierOptions, check, detach, disk_offset,
+};
 use entresol_format::PageFormat;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::spawn;
@@ -107,7 +109,7 @@ fn pages_of_a_failed_run_do_not_change_later() {
                 let written = tier.write_pages(PageId(0), &run(2));
                 let versions = || -> Vec<u64> {
                     let mut found = vec![0; 6 * PAGE];
-                    tier.read_pages(PageId(0), &mut found, Reading::Populates).unwrap();
+                    tier.read_pages(PageId(0), &mut found, ReadRoute::Populates).unwrap();
                     (0..6).map(|page| version(page, &found[page as usize * PAGE..][..PAGE])).collect()
                 };
                 let before = versions();

@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
-use entresol_engine::{FlashTier, Layer, Mode, PageCache, Reading, TierOptions, flash_bytes};
+use entresol_engine::{FlashTier, Layer, Mode, PageCache, ReadRoute, TierOptions, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn shadows_tell_what_the_cache_hits() {
             let draw = rng.below(1 << 20);
             let rank = (((draw * draw) >> 20) * PAGES) >> 20;
             let id = PageId(rank * 7919 % PAGES);
-            tier.read_pages(id, &mut page, Reading::Populates).unwrap();
+            tier.read_pages(id, &mut page, ReadRoute::Populates).unwrap();
             // Staging is written meanwhile.
             entresol_runtime::sleep(Duration::from_micros(5));
         }

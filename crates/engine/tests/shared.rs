@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_engine::{
-    AttachOptions, Deletes, FlashTier, Handed, Home, Layer, Mode, Pages, SharedFront, Sharing, Source,
+    AttachOptions, Deletes, FlashTier, Handed, Home, Layer, Mode, PageSet, SharedFront, Sharing, Source,
     TierError, TierOptions, disk_offset, marks_on,
 };
 use entresol_format::PageFormat;
@@ -123,7 +123,7 @@ fn a_front_of_an_abandoned_cache_is_told_to_attach_again() {
         front.forget(PageId(3), PageId(3)).err(),
         front.flush().err(),
         front.checkpoint().err(),
-        front.destage(&Pages::ALL).err(),
+        front.destage(&PageSet::ALL).err(),
         world.attach().err(),
     ];
     for (at, end) in ends.into_iter().enumerate() {
@@ -364,7 +364,7 @@ fn a_flush_keeps_what_was_written_past_the_cache() {
         let front = world.attach().unwrap();
         let expected = if is_flushed { (false, 3) } else { (true, 2) };
         assert_eq!(world.fetch(&front, page, &mut buffer), expected, "flushed: {is_flushed}");
-        front.destage(&Pages::Range(page, page)).unwrap();
+        front.destage(&PageSet::Range(page, page)).unwrap();
         front.forget(page, page).unwrap();
         assert_eq!(world.fetch(&front, page, &mut buffer), (false, expected.1), "on disk");
         drop(front);

@@ -3,7 +3,7 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_engine::{Layer, PageCache, Pages, disk_offset};
+use entresol_engine::{Layer, PageCache, PageSet, disk_offset};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use support::shared::{World, put};
@@ -23,7 +23,7 @@ fn a_front_has_pages_on_disk_that_it_wants_there() {
     let tier = world.create();
     let front = world.attach().unwrap();
     (0..20).for_each(|page| put(&front, PageId(page), 2));
-    front.destage(&Pages::Range(PageId(5), PageId(9))).unwrap();
+    front.destage(&PageSet::Range(PageId(5), PageId(9))).unwrap();
     for page in 0..20 {
         let is_wanted = (5..=9).contains(&page);
         assert_eq!(on_disk(&world, PageId(page)), if is_wanted { 2 } else { 1 }, "page {page}");
@@ -39,13 +39,13 @@ fn a_front_has_pages_on_disk_that_it_wants_there() {
                 for round in 0..20 {
                     let page = PageId(100 + id);
                     put(&front, page, round + 2);
-                    front.destage(&Pages::Range(page, page)).unwrap();
+                    front.destage(&PageSet::Range(page, page)).unwrap();
                     assert_eq!(on_disk(world, page), round + 2);
                 }
             });
         }
     });
-    front.destage(&Pages::ALL).unwrap();
+    front.destage(&PageSet::ALL).unwrap();
     assert_eq!(tier.dirty_pages(), 0);
     tier.close().unwrap();
 }

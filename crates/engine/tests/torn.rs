@@ -3,7 +3,7 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_engine::{FlashTier, Mode, PageCache, Reading, TierOptions, disk_offset};
+use entresol_engine::{FlashTier, Mode, PageCache, ReadRoute, TierOptions, disk_offset};
 use entresol_format::PageFormat;
 use support::{PAGE, simulate};
 
@@ -40,7 +40,7 @@ fn a_torn_page_is_mended_from_flash_though_another_copy_is_damaged() {
             assert!(report.notices.concat().contains("the cache was emptied"), "{:?}", report.notices);
             for page in 0..PAGES {
                 let mut found = vec![0; PAGE];
-                tier.read_pages(PageId(page), &mut found, Reading::StaysOut).unwrap();
+                tier.read_pages(PageId(page), &mut found, ReadRoute::StaysOut).unwrap();
                 assert!(found == bytes(page), "{policy:?}: page {page}");
             }
         });

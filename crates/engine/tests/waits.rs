@@ -6,7 +6,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, DeviceError, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{
-    Deletes, FlashTier, Home, Layer, Mode, Names, PageCache, Pages, TierOptions, flash_bytes,
+    Deletes, FlashTier, Home, Layer, Mode, Names, PageCache, PageSet, TierOptions, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_format::label::LABEL_AREA_BYTES;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use support::{PAGE, build, disk_bytes, simulate, small, victim};
 
-/// Pages of a file.
+/// PageSet of a file.
 const FILE_PAGES: u64 = 20_000;
 
 /// A disk of files, one for each name. A request takes some time.
@@ -202,7 +202,7 @@ fn pages_that_are_lost_are_not_called_destaged() {
         tier.write_pages(PageId(50), &[7; PAGE]).unwrap();
         tier.flush().unwrap();
         assert!(tier.missing().is_some_and(|missing| missing.pages > 0), "{:?}", tier.missing());
-        let destaged = tier.destage(&Pages::ALL);
+        let destaged = tier.destage(&PageSet::ALL);
         let missing = tier.missing().map_or(0, |missing| missing.pages);
         assert!(destaged.is_err() || missing == 0, "{destaged:?}, and the disk lacks {missing} pages");
     });

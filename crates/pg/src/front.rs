@@ -11,7 +11,7 @@ use crate::types::{BACKEND_KINDS, EntFork, code, flag};
 use crate::{failure, settings};
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{
-    AttachOptions, Deletes, FlashPlace, Handed, Pages, SharedFront, Sharing, TierError, Victim,
+    AttachOptions, Deletes, FlashPlace, Handed, PageSet, SharedFront, Sharing, TierError, Victim,
 };
 use entresol_objects::{Locator, ObjectId};
 use std::cell::{Cell, RefCell};
@@ -386,10 +386,10 @@ pub(crate) fn forget_database(database: u32, tablespace: u32) -> i32 {
 /// Brings all dirty pages of a database to disk, or of all with `None`. They stay in the cache as clean ones.
 pub(crate) fn destage(database: Option<u32>) -> i32 {
     let pages = match database {
-        None => Pages::ALL,
+        None => PageSet::ALL,
         Some(database) => {
             let name = locator_of(&EntFork { database, ..EntFork::default() });
-            Pages::Named { name, length: DATABASE_BYTES }
+            PageSet::Named { name, length: DATABASE_BYTES }
         }
     };
     call(|process| {
@@ -441,7 +441,7 @@ pub(crate) fn evict(relation: EntFork, removed: &mut u64) -> i32 {
             let Some(object) = process.front.object(&locator)? else { continue };
             let (first, last) = (object.page(0), object.page(u32::MAX));
             process.board.destages.add(1);
-            process.front.destage(&Pages::Range(first, last))?;
+            process.front.destage(&PageSet::Range(first, last))?;
             *removed += process.front.forget_clean(first, last)?;
         }
         Ok(code::DONE)

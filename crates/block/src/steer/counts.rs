@@ -1,7 +1,7 @@
 //! Decisions, counted by reason, and durations of reads and writes.
 
 use super::Why;
-use entresol_engine::{DurationTally, Durations, Served};
+use entresol_engine::{DurationTally, Durations, ReadCounts};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -97,10 +97,10 @@ impl Counts {
         self.durations[place as usize].add(took);
     }
 
-    pub fn read(&self, served: &Served, took: Duration) {
+    pub fn read(&self, served: &ReadCounts, took: Duration) {
         let place = match served {
-            Served { disk: 1.., .. } => Place::Disk,
-            Served { flash: 1.., .. } => Place::Flash,
+            ReadCounts { disk: 1.., .. } => Place::Disk,
+            ReadCounts { flash: 1.., .. } => Place::Flash,
             _ => Place::Staging,
         };
         self.took(place, took);

@@ -26,7 +26,7 @@ use counts::Counts;
 pub(crate) use counts::Place;
 use entresol_core::{Advice, Directory, PolicyKind, Switcher};
 use entresol_engine::PageCache;
-use entresol_engine::{Budget, DailyWrites, Reading, Served};
+use entresol_engine::{Budget, DailyWrites, ReadCounts, ReadRoute};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
 use route::{Costs, Probe, Reads, Router, TICK};
@@ -128,7 +128,7 @@ impl Queue {
 pub(crate) struct UnderWay<'a> {
     steering: &'a Steering,
     /// How it is read, and why not as usual.
-    pub how: Reading,
+    pub how: ReadRoute,
     why: Option<Why>,
     /// Which queue it is in, and how many are, itself included.
     queue: usize,
@@ -244,15 +244,15 @@ impl Steering {
     pub fn reads(&self, pages: u64, is_sequential: bool, is_cached: bool) -> UnderWay<'_> {
         let to_disk = !is_sequential && is_cached && self.prefers_disk(pages);
         let (how, why) = match Why::of(self.stays_out.load(Relaxed)) {
-            _ if is_sequential => (Reading::Around, Some(Why::Sequential)),
-            _ if to_disk => (Reading::Around, Some(Why::SlowFlash)),
-            Some(why) => (Reading::StaysOut, Some(why)),
-            None => (Reading::Populates, None),
+            _ if is_sequential => (ReadRoute::Around, Some(Why::Sequential)),
+            _ if to_disk => (ReadRoute::Around, Some(Why::SlowFlash)),
+            Some(why) => (ReadRoute::StaysOut, Some(why)),
+            None => (ReadRoute::Populates, None),
         };
         if is_cached && !is_sequential {
             self.hits[usize::from(to_disk)].fetch_add(1, Relaxed);
         }
-        self.begins(if is_cached && how != Reading::Around { FLASH } else { DISK }, how, why)
+        self.begins(if is_cached && how != ReadRoute::Around { FLASH } else { DISK }, how, why)
     }
 
     /// A hit of this many pages may have to be read from disk: [`Steering::reads`] decides.
@@ -263,10 +263,10 @@ impl Steering {
     /// A hit is read from flash.
     pub fn reads_flash(&self) -> UnderWay<'_> {
         self.hits[FLASH].fetch_add(1, Relaxed);
-        self.begins(FLASH, Reading::Populates, None)
+        self.begins(FLASH, ReadRoute::Populates, None)
     }
 
-    fn begins(&self, queue: usize, how: Reading, why: Option<Why>) -> UnderWay<'_> {
+    fn begins(&self, queue: usize, how: ReadRoute, why: Option<Why>) -> UnderWay<'_> {
         let queued = self.queues[queue].under_way.fetch_add(1, Relaxed) + 1;
         UnderWay { steering: self, how, why, queue, queued, begin: now() }
     }
@@ -296,11 +296,11 @@ impl Steering {
     }
 
     /// A piece of a read has ended.
-    pub fn was_read(&self, served: &Served, piece: &UnderWay<'_>) {
+    pub fn was_read(&self, served: &ReadCounts, piece: &UnderWay<'_>) {
         let took = now().since(piece.begin);
         self.counts.read(served, took);
         match (piece.how, piece.why) {
-            (Reading::Around, Some(why)) => self.counts.bypassed(why, |all| &all.reads, served.disk),
+            (ReadRoute::Around, Some(why)) => self.counts.bypassed(why, |all| &all.reads, served.disk),
             (_, Some(why)) => self.counts.bypassed(why, |all| &all.stayed_out, served.disk),
             (_, None) => {}
         }

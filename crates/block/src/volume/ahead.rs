@@ -8,7 +8,7 @@ use crate::steer::UnderWay;
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
 use entresol_device::{DeviceError, QueuedFile, ReadPart};
-use entresol_engine::{FLASH_READ_PAGES_MAX, LookedUp, Served};
+use entresol_engine::{FLASH_READ_PAGES_MAX, LookedUp, ReadCounts};
 
 /// Whole pages that are being read from flash, by the caller.
 pub struct Ahead<'a> {
@@ -60,7 +60,7 @@ impl Volume {
         let Ahead { found, pages, under_way } = ahead;
         let is_proved = found.end(data);
         if is_proved {
-            self.steering.was_read(&Served { flash: pages, ..Served::default() }, &under_way);
+            self.steering.was_read(&ReadCounts { flash: pages, ..ReadCounts::default() }, &under_way);
         }
         is_proved
     }

@@ -49,7 +49,7 @@ use crate::words;
 use direct::Direct;
 use entresol_core::PageId;
 use entresol_device::{BufferPool, Device, DeviceError};
-use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, Reading, TierError};
+use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, ReadRoute, TierError};
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
 use ranges::Ranges;
@@ -451,7 +451,7 @@ impl Volume {
             let pages = piece.page..piece.page + piece.pages;
             if !pages.clone().all(|page| tier.is_on_flash(PageId(page))) {
                 let bytes = (piece.pages * self.page_bytes) as usize;
-                match tier.read_pages(PageId(piece.page), &mut buffer[..bytes], Reading::Populates) {
+                match tier.read_pages(PageId(piece.page), &mut buffer[..bytes], ReadRoute::Populates) {
                     // The read that follows will be told.
                     Err(
                         TierError::Unreadable { .. } | TierError::Lost { .. } | TierError::Damaged { .. },

@@ -33,9 +33,9 @@ pub fn volume_under(mode: &str, policy: Option<&str>) -> Folder {
 }
 
 /// A running server, until dropped.
-pub struct Served(pub Child);
+pub struct ReadCounts(pub Child);
 
-impl Served {
+impl ReadCounts {
     pub fn start(folder: &Folder, more: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_entresol"))
             .args(["serve", &folder.at("data.toml")])
@@ -62,7 +62,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ReadCounts {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

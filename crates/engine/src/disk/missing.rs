@@ -1,4 +1,4 @@
-//! Pages that the disk lacks: their newest versions are on a flash that has failed, or nowhere
+//! LackingPages that the disk lacks: their newest versions are on a flash that has failed, or nowhere
 //! (docs/DESIGN.md, "Degraded" and "Lost pages").
 //!
 //! While the flash is in use, the pages are *lost*: the only copy of each on flash could not be read when its
@@ -34,7 +34,7 @@ pub(crate) const RANGES_AT_FIRST: usize = RANGES_MAX / 2;
 
 /// See the module's header.
 pub(crate) struct Missing {
-    pages: TinyMutex<Pages>,
+    pages: TinyMutex<LackingPages>,
     /// The record, and the turn to change it: one writer of missing pages at a time.
     record: Mutex<Record>,
     /// Knows where the pages are on a flash that has failed. `None`: there is no cache.
@@ -44,7 +44,7 @@ pub(crate) struct Missing {
 }
 
 #[derive(Clone, Default)]
-struct Pages {
+struct LackingPages {
     /// Flash had a newer version durably.
     durable: PageRanges,
     /// A newer version was in memory. Only until the cache has become degraded.
@@ -53,7 +53,7 @@ struct Pages {
     lost: PageRanges,
 }
 
-impl Pages {
+impl LackingPages {
     fn has(&self, page: PageId) -> bool {
         self.durable.contains(page) || self.staged.contains(page)
     }
@@ -78,7 +78,7 @@ pub(crate) struct Record {
 
 impl Record {
     /// Writes both copies, one after the other, durably.
-    fn write(&mut self, device: &dyn Device, pages: &Pages) -> Result<(), TierError> {
+    fn write(&mut self, device: &dyn Device, pages: &LackingPages) -> Result<(), TierError> {
         let Self { cache, epoch, .. } = *self;
         let (durable, staged) = (pages.durable.list(), pages.staged.list());
         if durable.len() + staged.len() > RANGES_MAX {
@@ -146,7 +146,7 @@ pub(crate) fn read_missing(device: &dyn Device, label: &Label) -> Result<Missing
 impl Missing {
     /// No page is missing, and the flash is in use.
     pub(crate) fn none(rescue: Option<Arc<dyn Rescue>>) -> Self {
-        Self::new(Pages::default(), Record::default(), rescue)
+        Self::new(LackingPages::default(), Record::default(), rescue)
     }
 
     /// As `found` on the label's device, of a flash that failed.
@@ -155,7 +155,8 @@ impl Missing {
         let (durable, staged) = (of(&found.durable), of(&found.staged));
         let (sequence, cache, epoch) = (Some(found.sequence), found.cache, found.epoch);
         let record = Record { sequence, cache, epoch, is_named: false };
-        let missing = Self::new(Pages { durable, staged, lost: PageRanges::default() }, record, Some(rescue));
+        let missing =
+            Self::new(LackingPages { durable, staged, lost: PageRanges::default() }, record, Some(rescue));
         missing.failed_epoch.store(epoch, SeqCst);
         missing
     }
@@ -167,10 +168,14 @@ impl Missing {
         let durable = PageRanges::of_list(&found.durable);
         let (sequence, cache, epoch) = (Some(found.sequence), found.cache, found.epoch);
         let record = Record { sequence, cache, epoch, is_named: true };
-        Self::new(Pages { lost: durable.clone(), durable, staged: PageRanges::default() }, record, rescue)
+        Self::new(
+            LackingPages { lost: durable.clone(), durable, staged: PageRanges::default() },
+            record,
+            rescue,
+        )
     }
 
-    fn new(pages: Pages, record: Record, rescue: Option<Arc<dyn Rescue>>) -> Self {
+    fn new(pages: LackingPages, record: Record, rescue: Option<Arc<dyn Rescue>>) -> Self {
         let (pages, record) =
             (TinyMutex::new(Rank::MissingPages, pages), Mutex::new(Rank::MissingTurn, record));
         Self { pages, record, rescue, failed_epoch: AtomicU64::new(0) }

@@ -2,7 +2,7 @@
 
 use super::FragmentTier;
 use crate::TierError;
-use crate::api::{Layer, MissingPages, Reading, Served};
+use crate::api::{Layer, MissingPages, ReadCounts, ReadRoute};
 use crate::interface::{Deletes, LookedUp, PageCache};
 use crate::options::Flushed;
 use entresol_core::{Costs, PageId};
@@ -58,7 +58,7 @@ fn no_objects() -> TierError {
 
 /// Flash is never newer than disk here: nothing is dirty, and the disk is bound to no cache.
 impl PageCache for FragmentTier {
-    fn read_pages(&self, first: PageId, buffer: &mut [u8], how: Reading) -> Result<Served, TierError> {
+    fn read_pages(&self, first: PageId, buffer: &mut [u8], how: ReadRoute) -> Result<ReadCounts, TierError> {
         self.shared.read_pages(first, buffer, how)
     }
 

@@ -7,7 +7,7 @@ use super::shared::Shared;
 use super::versions::StampedCopy;
 use super::write::PAGES_MAX;
 use crate::TierError;
-use crate::api::{Reading, Served, Source};
+use crate::api::{ReadCounts, ReadRoute, Source};
 use crate::disk::Staged;
 use arrayvec::ArrayVec;
 use entresol_core::{Fragments, PageId};
@@ -38,13 +38,13 @@ impl Shared {
         &self,
         first: PageId,
         buffer: &mut [u8],
-        how: Reading,
-    ) -> Result<Served, TierError> {
+        how: ReadRoute,
+    ) -> Result<ReadCounts, TierError> {
         self.check_whole(buffer)?;
         let page_bytes = self.options.page_bytes as usize;
-        let mut served = Served::default();
+        let mut served = ReadCounts::default();
         // Past the flash, one request to the disk.
-        let pages_max = if how == Reading::Around { usize::MAX / page_bytes } else { PAGES_MAX };
+        let pages_max = if how == ReadRoute::Around { usize::MAX / page_bytes } else { PAGES_MAX };
         let mut first = first.0;
         for bytes in buffer.chunks_mut(pages_max * page_bytes) {
             let pages = (bytes.len() / page_bytes) as u64;
@@ -56,13 +56,13 @@ impl Shared {
     }
 
     /// The copies of these pages. None at all: the disk is read.
-    fn copies(&self, first: u64, pages: u64, how: Reading) -> Copies {
+    fn copies(&self, first: u64, pages: u64, how: ReadRoute) -> Copies {
         let ids = (first..first + pages).map(PageId);
-        if how == Reading::Around || !self.is_running() || !ids.clone().all(|id| self.has_place(id)) {
+        if how == ReadRoute::Around || !self.is_running() || !ids.clone().all(|id| self.has_place(id)) {
             return Copies::new();
         }
         match how {
-            Reading::Populates => self.step(|state| ids.map(|id| state.fetch(id)).collect()),
+            ReadRoute::Populates => self.step(|state| ids.map(|id| state.fetch(id)).collect()),
             _ => self.with(|state| ids.map(|id| state.peek(id)).collect()),
         }
     }
@@ -73,7 +73,7 @@ impl Shared {
         first: u64,
         copies: &[Option<StampedCopy>],
         bytes: &mut [u8],
-        served: &mut Served,
+        served: &mut ReadCounts,
     ) -> Result<(), TierError> {
         let page_bytes = self.options.page_bytes as usize;
         if copies.is_empty() {
@@ -104,7 +104,7 @@ impl Shared {
         first: u64,
         copies: &[Option<StampedCopy>],
         bytes: &mut [u8],
-        served: &mut Served,
+        served: &mut ReadCounts,
     ) -> Result<(), TierError> {
         let Some(Some(StampedCopy { slot, .. })) = copies.first() else { return Ok(()) };
         let is_read = self.flash.read(self.offset(*slot), bytes).is_ok();
@@ -120,7 +120,7 @@ impl Shared {
         Ok(())
     }
 
-    fn read_from_disk(&self, first: u64, bytes: &mut [u8], served: &mut Served) -> Result<(), TierError> {
+    fn read_from_disk(&self, first: u64, bytes: &mut [u8], served: &mut ReadCounts) -> Result<(), TierError> {
         let page_bytes = self.options.page_bytes as usize;
         let pages = (bytes.len() / page_bytes) as u64;
         let ids = || (first..first + pages).map(PageId);

@@ -1,7 +1,7 @@
 //! The words that all fronts and the back share. All of them may be read and changed at any time, by anybody;
 //! a board of zeros is that of a cache that runs.
 
-use super::orders::Orders;
+use super::destage_requests::DestageRequests;
 use crate::metrics::Tallies;
 use entresol_core::PageId;
 use entresol_shm::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -36,7 +36,7 @@ shared_struct! {
         /// What fronts in other processes ask the back for.
         pub flushes: Request,
         pub checkpoints_asked: Request,
-        pub orders: Orders,
+        pub destage_requests: DestageRequests,
         /// Pages whose copies on flash fronts have found damaged, plus one; 0: a free place.
         damages: [AtomicU64; DAMAGES],
     }
@@ -104,7 +104,7 @@ impl Default for Board {
             marks: [const { AtomicU64::new(0) }; 2],
             flushes: Request::default(),
             checkpoints_asked: Request::default(),
-            orders: Orders::default(),
+            destage_requests: DestageRequests::default(),
             damages: [const { AtomicU64::new(0) }; DAMAGES],
         }
     }

@@ -22,7 +22,7 @@ const READS_MAX: u32 = 3;
 const LOOKS_MAX: u32 = 100;
 
 /// What a fetch has found.
-pub(crate) enum Found {
+pub(crate) enum FetchResult {
     /// The page is in the caller's buffer.
     Here(Fetched),
     /// The disk has it. With the ticket it may enter the flash ([`Front::populate`]).
@@ -41,10 +41,10 @@ fn proof_of(partition: &Partition<'_>, lookup: &Lookup) -> u32 {
 
 impl Front {
     /// Fetches `page` if it is in the cache; `buffer` has its length.
-    pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Found, TierError> {
+    pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<FetchResult, TierError> {
         if !self.check_running()? {
             points::OFF_FETCH.reach();
-            return Ok(Found::OnDisk(self.order.read_begins(page)));
+            return Ok(FetchResult::OnDisk(self.order.read_begins(page)));
         }
         let mut found = self.with_objects(|partition, objects| {
             let lookup = living(partition, objects, page, |partition| {
@@ -66,11 +66,11 @@ impl Front {
         let (mut reads, mut looks) = (0, 0);
         loop {
             match found.0 {
-                Lookup::Absent => return Ok(Found::OnDisk(found.2)),
+                Lookup::Absent => return Ok(FetchResult::OnDisk(found.2)),
                 Lookup::Staged { frame, position, dirty } => {
                     if self.staging.copy_out(frame, page, position, buffer)? {
                         self.tallies().staging_hits.add(1);
-                        return Ok(Found::Here(self.went_up(page, Source::Staging, dirty)?));
+                        return Ok(FetchResult::Here(self.went_up(page, Source::Staging, dirty)?));
                     }
                     // Written and reused meanwhile, or still being copied in.
                     found = self.look_when_filled(found, &mut looks, look_again)?;
@@ -83,7 +83,7 @@ impl Front {
                             Ok(()) => {
                                 self.options.page_format.unseal(buffer, page);
                                 self.tallies().flash_hits.add(1);
-                                return Ok(Found::Here(self.went_up(page, Source::Flash, dirty)?));
+                                return Ok(FetchResult::Here(self.went_up(page, Source::Flash, dirty)?));
                             }
                         },
                     };
@@ -97,7 +97,7 @@ impl Front {
                         continue;
                     }
                     let place = format!("flash slot {}", slot.0);
-                    return Ok(Found::Damaged { place, fault, dirty, ticket: found.2, copy: found.0 });
+                    return Ok(FetchResult::Damaged { place, fault, dirty, ticket: found.2, copy: found.0 });
                 }
             }
         }

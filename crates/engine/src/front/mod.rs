@@ -30,6 +30,7 @@
 mod bell;
 mod board;
 mod content;
+mod destage_requests;
 mod fetch;
 mod fetch_run;
 mod forget;
@@ -38,7 +39,6 @@ mod listed;
 mod objects;
 mod offer;
 mod order;
-mod orders;
 mod rescue;
 mod run_state;
 mod seat;
@@ -48,14 +48,16 @@ mod survey;
 
 pub(crate) use bell::{Bell, Seen};
 pub(crate) use board::{Answer, BoardRef, Request};
-pub(crate) use fetch::Found;
+pub(crate) use fetch::FetchResult;
 pub(crate) use fetch_run::Run;
 pub(crate) use listed::Listed;
 pub(crate) use offer::{Offered, Read};
 pub(crate) use order::{PageOrder, ReadTicket};
 pub(crate) use run_state::{RunState, State};
 pub(crate) use seat::Seat;
-pub(crate) use segment::{Opened, Served, attach, check as check_shareable, segment_bytes, serve, supersede};
+pub(crate) use segment::{
+    Opened, ServedSegment, attach, check as check_shareable, segment_bytes, serve, supersede,
+};
 pub(crate) use staging::{Composition, Incoming, Staging};
 
 use crate::metrics::Tallies;

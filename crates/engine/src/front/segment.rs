@@ -61,7 +61,7 @@ struct Parts {
 }
 
 /// What the back has of a segment besides its front.
-pub(crate) struct Served {
+pub(crate) struct ServedSegment {
     pub fronts: Fronts,
     /// For the tasks that do what fronts ask for.
     pub service: Bell,
@@ -70,7 +70,7 @@ pub(crate) struct Served {
     pub ends: AtomicBool,
 }
 
-impl Served {
+impl ServedSegment {
     /// Whether the latch of the region is held by `holder`.
     pub(crate) fn region_is_held_by(&self, holder: entresol_shm::Holder) -> bool {
         self.region.is_held_by(holder)
@@ -192,7 +192,7 @@ pub(crate) fn serve(
     front: &Front,
     sharing: &Sharing,
     opened: Opened,
-) -> Result<(Front, Served, NewSegment), TierError> {
+) -> Result<(Front, ServedSegment, NewSegment), TierError> {
     let parts = Parts::new(&front.options, sharing.fronts);
     let made = sharing.memory.create(&parts.plan)?;
     let segment = made.segment().clone();
@@ -224,7 +224,7 @@ pub(crate) fn serve(
         listed: None,
     };
     let front = Front::over(memory, common)?;
-    Ok((front, Served { fronts, service, region, ends: AtomicBool::new(false) }, made))
+    Ok((front, ServedSegment { fronts, service, region, ends: AtomicBool::new(false) }, made))
 }
 
 /// A front of this process, the bell of the back's services, and the open of the cache that it belongs to.

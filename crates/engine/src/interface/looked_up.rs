@@ -14,35 +14,35 @@ use std::sync::Arc;
 pub const FLASH_READ_PAGES_MAX: usize = 16;
 
 /// Adjacent pages on flash that were looked up, in a cache of either kind, and are to be read.
-pub struct LookedUp(Found);
+pub struct LookedUp(OfCache);
 
-enum Found {
+enum OfCache {
     Pages(Arc<FlashTier>, FlashRead),
     Fragments(Arc<FragmentTier>, FragmentRead),
 }
 
 impl LookedUp {
     pub(crate) fn pages(tier: Arc<FlashTier>, read: FlashRead) -> Self {
-        Self(Found::Pages(tier, read))
+        Self(OfCache::Pages(tier, read))
     }
 
     pub(crate) fn fragments(tier: Arc<FragmentTier>, read: FragmentRead) -> Self {
-        Self(Found::Fragments(tier, read))
+        Self(OfCache::Fragments(tier, read))
     }
 
     /// What the caller has to read, one part after the other, into memory for all pages.
     pub fn parts(&self) -> ArrayVec<ReadPart, FLASH_READ_PAGES_MAX> {
         match &self.0 {
-            Found::Pages(tier, read) => tier.parts(read),
-            Found::Fragments(tier, read) => tier.parts(read),
+            OfCache::Pages(tier, read) => tier.parts(read),
+            OfCache::Fragments(tier, read) => tier.parts(read),
         }
     }
 
     /// The file of the flash device; `None`: only [`LookedUp::read_now`] can read it.
     pub fn file(&self) -> Option<QueuedFile> {
         match &self.0 {
-            Found::Pages(tier, _) => tier.flash_file(),
-            Found::Fragments(tier, _) => tier.flash_file(),
+            OfCache::Pages(tier, _) => tier.flash_file(),
+            OfCache::Fragments(tier, _) => tier.flash_file(),
         }
     }
 
@@ -52,8 +52,8 @@ impl LookedUp {
     /// The device's.
     pub fn read_now(&self, buffer: &mut [u8]) -> Result<(), DeviceError> {
         match &self.0 {
-            Found::Pages(tier, read) => tier.read_now(read, buffer),
-            Found::Fragments(tier, read) => tier.read_now(read, buffer),
+            OfCache::Pages(tier, read) => tier.read_now(read, buffer),
+            OfCache::Fragments(tier, read) => tier.read_now(read, buffer),
         }
     }
 
@@ -61,8 +61,8 @@ impl LookedUp {
     /// [`PageCache::read_pages`](super::PageCache::read_pages).
     pub fn end(&self, buffer: &mut [u8]) -> bool {
         match &self.0 {
-            Found::Pages(tier, read) => tier.end_read(read, buffer),
-            Found::Fragments(tier, read) => tier.end_read(read, buffer),
+            OfCache::Pages(tier, read) => tier.end_read(read, buffer),
+            OfCache::Fragments(tier, read) => tier.end_read(read, buffer),
         }
     }
 }

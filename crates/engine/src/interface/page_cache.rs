@@ -2,7 +2,7 @@
 
 use super::{Deletes, LookedUp};
 use crate::TierError;
-use crate::api::{Layer, MissingPages, Reading, Served};
+use crate::api::{Layer, MissingPages, ReadCounts, ReadRoute};
 use crate::options::Flushed;
 use entresol_core::{Costs, PageId};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub trait PageCache: Layer + Deletes {
     ///
     /// # Errors
     /// As [`Layer::fetch`]; [`TierError::Config`] if `buffer` does not have whole pages.
-    fn read_pages(&self, first: PageId, buffer: &mut [u8], how: Reading) -> Result<Served, TierError>;
+    fn read_pages(&self, first: PageId, buffer: &mut [u8], how: ReadRoute) -> Result<ReadCounts, TierError>;
 
     /// Looks up `pages` adjacent pages from `first` on, which count as fetched; the caller reads the flash by
     /// its own means, many reads at once. `None`: some are not on flash, or there are more than

@@ -9,7 +9,7 @@ use entresol_objects::{Locator, ObjectId, Usage};
 impl Deletes for FlashTier {
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         let _guard = self.guard();
-        self.parts.placed.forget_range(first, last)
+        self.parts.room.forget_range(first, last)
     }
 
     fn forget_for<E: From<TierError>>(
@@ -19,7 +19,7 @@ impl Deletes for FlashTier {
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let _guard = self.guard();
-        self.parts.placed.forget_for(first, last, make_dead)
+        self.parts.room.forget_for(first, last, make_dead)
     }
 
     fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `floor` | the devices and the front, and what a ring and slots both need |
 //! | `ring`, `slots` | the two placements of pages on flash |
-//! | `placed` | one or the other |
+//! | `room` | one or the other |
 //! | `access` | requests of users that the front cannot answer alone |
 //! | `serve` | what is done for fronts in other processes |
 //! | `life` | opening, closing, and releasing the disk |
@@ -13,7 +13,7 @@
 //! The files here are [`FlashTier`], the door: what users call.
 //!
 //! Each part names in its `new` what it works with. Arrows point one way: `life`, `serve` → `access` →
-//! `placed` (`ring` or `slots`) → `floor`.
+//! `room` (`ring` or `slots`) → `floor`.
 //!
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
 //! (docs/LOCKING.md; `tests/allocation.rs`).
@@ -27,14 +27,14 @@ mod floor;
 mod life;
 mod page_cache;
 mod parts;
-mod placed;
 mod ring;
+mod room;
 mod serve;
 mod shared;
 mod slots;
 mod tasks;
 
-use crate::api::{Binding, Evicted, Fetched, Layer, Pages, Survivors, TierMetrics, Upstream, Victim};
+use crate::api::{Binding, Evicted, Fetched, Layer, PageSet, Survivors, TierMetrics, Upstream, Victim};
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
 pub(crate) use ahead::FlashRead;
@@ -198,7 +198,7 @@ impl FlashTier {
     /// # Errors
     /// [`TierError::Damaged`]: a page that only flash has is damaged; some of the others were copied. Else
     /// what failed: the tier's.
-    pub fn destage(&self, pages: &Pages) -> Result<u64, TierError> {
+    pub fn destage(&self, pages: &PageSet) -> Result<u64, TierError> {
         let _guard = self.guard();
         self.parts.wanted.destage(pages)
     }
@@ -225,7 +225,7 @@ impl Layer for FlashTier {
 
     fn checkpoint_begins(&self) {
         // If the cache was given up, the checkpoint says so.
-        let _ = self.parts.placed.checkpointer().begins();
+        let _ = self.parts.room.checkpointer().begins();
     }
 
     fn moves_pages_up(&self) -> bool {
@@ -234,7 +234,7 @@ impl Layer for FlashTier {
 
     fn checkpoint(&self) -> Result<(), TierError> {
         let _guard = self.guard();
-        self.parts.placed.checkpointer().checkpoint()
+        self.parts.room.checkpointer().checkpoint()
     }
 
     fn attach(&self, upstream: Weak<dyn Upstream>) {
@@ -242,7 +242,7 @@ impl Layer for FlashTier {
     }
 
     fn survivors(&self) -> Option<&Survivors> {
-        self.parts.placed.ring()?.survivors.as_ref()
+        self.parts.room.ring()?.survivors.as_ref()
     }
 
     fn capacity_pages(&self) -> u64 {

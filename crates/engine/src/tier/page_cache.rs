@@ -2,7 +2,7 @@
 
 use super::FlashTier;
 use crate::TierError;
-use crate::api::{MissingPages, Reading, Served};
+use crate::api::{MissingPages, ReadCounts, ReadRoute};
 use crate::disk::PageRanges;
 use crate::front::Front;
 use crate::interface::{Deletes, LookedUp, PageCache};
@@ -30,12 +30,12 @@ impl Drop for KeptOut<'_> {
 }
 
 impl PageCache for FlashTier {
-    fn read_pages(&self, first: PageId, buffer: &mut [u8], how: Reading) -> Result<Served, TierError> {
+    fn read_pages(&self, first: PageId, buffer: &mut [u8], how: ReadRoute) -> Result<ReadCounts, TierError> {
         let _guard = self.guard();
         match how {
-            Reading::Populates => self.parts.reads.read_pages(first, buffer, true),
-            Reading::StaysOut => self.parts.reads.read_pages(first, buffer, false),
-            Reading::Around => self.parts.reads.read_around(first, buffer),
+            ReadRoute::Populates => self.parts.reads.read_pages(first, buffer, true),
+            ReadRoute::StaysOut => self.parts.reads.read_pages(first, buffer, false),
+            ReadRoute::Around => self.parts.reads.read_around(first, buffer),
         }
     }
 
@@ -56,7 +56,7 @@ impl PageCache for FlashTier {
 
     fn flush(&self) -> Result<(), TierError> {
         let _guard = self.guard();
-        self.parts.placed.flush()
+        self.parts.room.flush()
     }
 
     fn sync_disk(&self) -> Result<(), TierError> {

@@ -1,5 +1,5 @@
 //! All parts of a tier, put together. Arrows between rooms point one way: `life`, `serve` → `access` →
-//! `placed` (`ring` or `slots`) → `floor`.
+//! `room` (`ring` or `slots`) → `floor`.
 
 use super::access::reads::Reads;
 use super::access::writes::Writes;
@@ -9,8 +9,8 @@ use super::floor::{Floor, Ground};
 use super::life::close::Closer;
 use super::life::detach::Detacher;
 use super::life::loss::Losses;
-use super::placed::{FoundPages, Placed};
 use super::ring::degrader::Degrader;
+use super::room::{FoundPages, Room};
 use super::serve::Server;
 use crate::TierError;
 use entresol_shm::NewSegment;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// See the module's header.
 pub(crate) struct Parts {
     pub floor: Floor,
-    pub placed: Placed,
+    pub room: Room,
     pub writers: WriterLoop,
     pub reads: Arc<Reads>,
     pub writes: Writes,
@@ -36,17 +36,17 @@ pub(crate) struct Parts {
 impl Parts {
     pub(crate) fn new(ground: Ground, found: FoundPages, unpublished: Option<NewSegment>) -> Self {
         let floor = Floor::new(ground);
-        let placed = Placed::new(&floor, found);
+        let room = Room::new(&floor, found);
         let reads = Arc::new(Reads::new(&floor));
         let wanted = Arc::new(WantedPages::new(&floor));
         Self {
             writers: WriterLoop::new(&floor),
-            writes: Writes::new(&floor, &placed),
-            closer: Closer::new(&floor, &placed),
+            writes: Writes::new(&floor, &room),
+            closer: Closer::new(&floor, &room),
             detacher: Detacher::new(&floor),
-            losses: Losses::new(&floor, &placed, &wanted),
-            server: Server::new(&floor, &placed, &reads, &wanted),
-            placed,
+            losses: Losses::new(&floor, &room, &wanted),
+            server: Server::new(&floor, &room, &reads, &wanted),
+            room,
             reads,
             wanted,
             floor,
@@ -64,12 +64,12 @@ impl Parts {
 
     /// Brings everything that is in staging to flash. False if the disk alone serves.
     pub(crate) fn prepare_to_detach(&self) -> Result<bool, TierError> {
-        self.placed.checkpointer().checkpoint()?;
+        self.room.checkpointer().checkpoint()?;
         self.floor.front.check_running()
     }
 
     /// A degraded tier whose tasks have ended releases its disk.
     pub(crate) fn release_degraded(&self) -> Result<(), TierError> {
-        self.placed.degrader().map_or(Ok(()), Degrader::release)
+        self.room.degrader().map_or(Ok(()), Degrader::release)
     }
 }

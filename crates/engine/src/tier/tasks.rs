@@ -13,12 +13,12 @@ pub(super) fn of(parts: &Parts) -> Vec<(String, Work)> {
     let mut tasks: Vec<(String, Work)> = Vec::new();
     let mut add = |name: &str, work: Work| tasks.push((name.to_owned(), work));
     for at in 0..options.write_workers {
-        add(&format!("flash writer {at}"), |parts| parts.placed.write_staged(&parts.writers));
+        add(&format!("flash writer {at}"), |parts| parts.room.write_staged(&parts.writers));
     }
     for at in 0..options.background_workers {
-        add(&format!("flash background {at}"), |parts| parts.placed.background().task());
+        add(&format!("flash background {at}"), |parts| parts.room.background().task());
     }
-    if let Some(ring) = parts.placed.ring() {
+    if let Some(ring) = parts.room.ring() {
         add("flash directory", |parts| in_ring(parts, |ring| ring.segments.task()));
         if ring.confirmer.is_some() {
             let confirm: Work =
@@ -41,5 +41,5 @@ pub(super) fn of(parts: &Parts) -> Vec<(String, Work)> {
 }
 
 fn in_ring(parts: &Parts, work: fn(&Ring)) {
-    parts.placed.ring().into_iter().for_each(work);
+    parts.room.ring().into_iter().for_each(work);
 }

@@ -73,11 +73,11 @@ pub(crate) struct LogAt {
 pub(crate) struct Wal {
     at: LogAt,
     board: &'static LogBoard,
-    reading: Mutex<Reading>,
+    reading: Mutex<LogProgress>,
 }
 
 /// How far the log was read.
-struct Reading {
+struct LogProgress {
     segments: Segments,
     /// The end of a record, and the digest there.
     end: u64,
@@ -91,7 +91,7 @@ struct Reading {
     is_told: bool,
 }
 
-impl Reading {
+impl LogProgress {
     fn new(at: &LogAt) -> Self {
         let redo = records::boundary(at.redo, at.segment_bytes);
         Self {
@@ -174,13 +174,13 @@ pub(crate) fn show(lsn: u64) -> String {
 impl Wal {
     /// The log that is at `at`.
     pub fn new(at: LogAt, board: &'static LogBoard) -> Self {
-        let reading = Mutex::new(Rank::OwnersLog, Reading::new(&at));
+        let reading = Mutex::new(Rank::OwnersLog, LogProgress::new(&at));
         Self { at, board, reading }
     }
 
     fn is_proved(
         &self,
-        reading: &mut Reading,
+        reading: &mut LogProgress,
         newest: LogPosition,
         marks: [(u64, u64); 2],
     ) -> Result<(), String> {
@@ -260,10 +260,10 @@ impl OwnersLog for Wal {
 
     fn prove(&self, newest: LogPosition, marks: [(u64, u64); 2]) -> Result<(), String> {
         let mut reading = self.reading.lock();
-        *reading = Reading::new(&self.at);
+        *reading = LogProgress::new(&self.at);
         let proved = self.is_proved(&mut reading, newest, marks);
         if proved.is_err() {
-            *reading = Reading::new(&self.at);
+            *reading = LogProgress::new(&self.at);
         }
         proved
     }

@@ -10,7 +10,7 @@ use super::ledger::Ledger;
 use super::master::Master;
 use super::ring::{AREA_MIN, FIRST_LSN, LOG_START, PADDING, Ring};
 use super::scan::LogScan;
-use super::session::Found;
+use super::session::SessionMatch;
 use super::tail::Tail;
 use super::turns::Turns;
 use crate::StoreError;
@@ -52,7 +52,7 @@ pub(crate) struct Resume {
     /// image of the same page each time.
     pub redo_point: Lsn,
     /// The progress of the previous open.
-    pub session: Found,
+    pub session: SessionMatch,
 }
 
 impl Wal {
@@ -107,7 +107,7 @@ impl Wal {
         bind: impl Fn(Uuid, Session) -> Result<(), StoreError>,
     ) -> Result<Wal, StoreError> {
         let start = found.end.0.next_multiple_of(master.sector.into());
-        if found.session == Found::Unfinished {
+        if found.session == SessionMatch::Unfinished {
             // Both blocks first: if either is lost later, the log is not older than the disk.
             blocks::write_both(master, &*device)?;
             bind(master.log, master.session)?;

@@ -41,7 +41,7 @@ use entresol_engine::{Binding, Uuid};
 
 /// Whether the last open was cut off between the log and the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum SessionMatch {
     /// Both are of the same session.
     Same,
     /// The log is one session ahead, and that session has not begun: the disk's label must be written next.
@@ -52,7 +52,7 @@ pub(crate) enum Found {
 ///
 /// # Errors
 /// [`StoreError::Config`] with the mismatch and the remedy.
-pub(crate) fn check_binding(master: &Master, disk: &Binding) -> Result<Found, StoreError> {
+pub(crate) fn check_binding(master: &Master, disk: &Binding) -> Result<SessionMatch, StoreError> {
     let refused = |why: String| Err(StoreError::Config(why));
     if master.disk != disk.disk {
         return refused(format!(
@@ -74,7 +74,7 @@ pub(crate) fn check_binding(master: &Master, disk: &Binding) -> Result<Found, St
     }
     let same_number = master.session.number == disk.session.number;
     if master.session == disk.session {
-        return Ok(Found::Same);
+        return Ok(SessionMatch::Same);
     }
     let (log, disk) = (master.session, disk.session);
     if same_number {
@@ -87,7 +87,7 @@ pub(crate) fn check_binding(master: &Master, disk: &Binding) -> Result<Found, St
     let follows = disk.number.checked_add(1) == Some(log.number) && master.previous_nonce == disk.nonce;
     if follows && !master.begun {
         points::SESSION_UNFINISHED.reach();
-        return Ok(Found::Unfinished);
+        return Ok(SessionMatch::Unfinished);
     }
     let behind = log.number.abs_diff(disk.number);
     let (old, new) = if log.number > disk.number { ("disk", "log") } else { ("log", "disk") };

@@ -7,7 +7,7 @@ use super::ring::Ring;
 use super::ring::{FIRST_LSN, LOG_START};
 use super::room::Room;
 use super::scan::LogScan;
-use super::session::Found;
+use super::session::SessionMatch;
 use super::tail::Draft;
 use super::{RecordKind, Wal, blocks, hole, record};
 use crate::checkpoint::CheckpointRecord;
@@ -36,7 +36,7 @@ fn create(log: Arc<dyn Device>, page_bytes: u32) -> Result<Wal, StoreError> {
 /// Does the steps of a restart between its passes and its first record.
 fn resume(log: Arc<dyn Device>, mut master: Master, end: Lsn, oldest: Lsn) -> Wal {
     clear_behind(&*log, &master, &mut LogScan::new(&*log, &master), end).unwrap();
-    let found = Resume { end, oldest, redo_point: oldest, session: Found::Same };
+    let found = Resume { end, oldest, redo_point: oldest, session: SessionMatch::Same };
     Wal::resume(log, &mut master, found, |_, _| Ok(())).unwrap()
 }
 

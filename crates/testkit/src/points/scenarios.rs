@@ -3,7 +3,7 @@
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    Deletes, DiskLayer, FlashTier, Layer, PageCache, Reading, TierError, TierOptions, disk_offset,
+    Deletes, DiskLayer, FlashTier, Layer, PageCache, ReadRoute, TierError, TierOptions, disk_offset,
     flash_bytes,
 };
 use entresol_format::missing::RANGES_MAX;
@@ -53,7 +53,7 @@ fn write(tier: &FlashTier, page: u64, version: u64) -> Result<(), TierError> {
 /// The page is at this version.
 fn expect(tier: &FlashTier, page: PageId, expected: &[u8]) -> Result<(), String> {
     let mut found = vec![0; PAGE];
-    tier.read_pages(page, &mut found, Reading::Populates).map_err(told)?;
+    tier.read_pages(page, &mut found, ReadRoute::Populates).map_err(told)?;
     match found == expected {
         true => Ok(()),
         false => Err(format!("page {page}: found {:?}, expected {:?}", &found[..16], &expected[..16])),

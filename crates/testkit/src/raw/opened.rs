@@ -4,7 +4,7 @@ use super::door::Door;
 use super::files::{FILE_PAGES, Files};
 use super::oracle::Shared;
 use entresol_core::{Lsn, PageId};
-use entresol_engine::{Deletes, Evicted, FlashTier, Layer, PageCache, Reading, Source, TierError, Victim};
+use entresol_engine::{Deletes, Evicted, FlashTier, Layer, PageCache, ReadRoute, Source, TierError, Victim};
 use std::sync::Arc;
 
 /// A cache that is open, with the homes of its objects.
@@ -47,7 +47,7 @@ impl Opened {
             return tier.fetch(id, buffer).map(|fetched| fetched.source);
         }
         let source = source(tier.is_on_flash(id));
-        tier.read_pages(id, buffer, Reading::Populates).map(|_| source)
+        tier.read_pages(id, buffer, ReadRoute::Populates).map(|_| source)
     }
 
     /// Writes a page.

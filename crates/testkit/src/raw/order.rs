@@ -9,7 +9,8 @@ use crate::watched::Watched;
 use entresol_core::{Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, FaultPlan, MemoryDevice};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, PageCache, Reading, TierError, TierOptions, Victim, disk_offset, flash_bytes,
+    DiskLayer, FlashTier, Layer, PageCache, ReadRoute, TierError, TierOptions, Victim, disk_offset,
+    flash_bytes,
 };
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::Outcome;
@@ -51,7 +52,7 @@ fn read(tier: &FlashTier, written: &Written, rng: &mut Rng) -> Result<(), String
         let least = written[page as usize].load(SeqCst);
         match rng.below(2) {
             0 => tier.fetch(PageId(page), &mut buffer).map(drop),
-            _ => tier.read_pages(PageId(page), &mut buffer, Reading::Populates).map(drop),
+            _ => tier.read_pages(PageId(page), &mut buffer, ReadRoute::Populates).map(drop),
         }
         .map_err(failed)?;
         let mut found = [0; 8];

@@ -1,4 +1,4 @@
-//! Pages that their owner wants on disk, while others write and read them, and write some past the cache: the
+//! PageSet that their owner wants on disk, while others write and read them, and write some past the cache: the
 //! disk never goes back, and has what it was to have, durably.
 
 use super::devices::paced;
@@ -8,7 +8,7 @@ use crate::watched::Watched;
 use entresol_core::{Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, DeviceError, FaultPlan, MemoryDevice, Survival};
 use entresol_engine::{
-    Deletes, DiskLayer, FlashTier, Layer, PageCache, Pages, TierError, Victim, WholeDisk, disk_offset,
+    Deletes, DiskLayer, FlashTier, Layer, PageCache, PageSet, TierError, Victim, WholeDisk, disk_offset,
     flash_bytes,
 };
 use entresol_runtime::rng::Rng;
@@ -131,7 +131,7 @@ impl World {
         let past = |page: u64| self.past[page as usize].load(SeqCst);
         let newest = |page: u64| (page, past(page), self.written[page as usize].load(SeqCst));
         let wanted: Vec<(u64, u64, u64)> = (first..=last).map(newest).collect();
-        self.tier.destage(&Pages::Range(PageId(first), PageId(last)))?;
+        self.tier.destage(&PageSet::Range(PageId(first), PageId(last)))?;
         for (page, past_then, wanted) in wanted {
             let found = self.look(page)?;
             if found < wanted && past(page) == past_then && past_then.is_multiple_of(2) {

@@ -3,7 +3,7 @@
 use super::journal::{FRONTS, Journal, Outcome, PAGES, is_forgetting};
 use super::world::World;
 use entresol_core::{Lsn, PageId};
-use entresol_engine::{Deletes, FlashTier, Handed, Layer, Pages, SharedFront, TierError, Victim};
+use entresol_engine::{Deletes, FlashTier, Handed, Layer, PageSet, SharedFront, TierError, Victim};
 use entresol_format::{PageFormat, page};
 use entresol_runtime::random;
 use entresol_shm::atomic::Ordering::SeqCst;
@@ -183,7 +183,7 @@ fn step(front: &SharedFront, reader: &mut Reader<'_>, id: u64) -> Result<(), Tie
         1..8 => &journal.board.flushes,
         8 => {
             let first = random() % PAGES;
-            front.destage(&Pages::Range(PageId(first), PageId(first + random() % 64)))?;
+            front.destage(&PageSet::Range(PageId(first), PageId(first + random() % 64)))?;
             journal.board.destages.fetch_add(1, SeqCst);
             return Ok(());
         }

@@ -6,9 +6,9 @@
 //! - A read past the flash serves no older version than the cache had when it began. Pages that the disk
 //!   lacks, or may lack after a crash, come from the cache.
 
-use crate::api::{Fetched, Served, Source, Victim};
+use crate::api::{Fetched, ReadCounts, Source, Victim};
 use crate::disk::DiskPages;
-use crate::front::{Found, Front, Offered, Read, ReadTicket};
+use crate::front::{FetchResult, Front, Offered, Read, ReadTicket};
 use crate::tier::floor::Floor;
 use crate::tier::floor::budget::WriteBudget;
 use crate::tier::floor::disk_writes::RUN_PAGES_MAX;
@@ -54,13 +54,13 @@ impl Reads {
     pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         self.disk.check_length(buffer)?;
         match self.look_up(page, buffer)? {
-            Found::Here(fetched) => Ok(fetched),
-            Found::OnDisk(ticket) => self.fetch_from_disk(page, ticket, buffer),
-            Found::Damaged { place, fault, dirty, .. } if dirty => {
+            FetchResult::Here(fetched) => Ok(fetched),
+            FetchResult::OnDisk(ticket) => self.fetch_from_disk(page, ticket, buffer),
+            FetchResult::Damaged { place, fault, dirty, .. } if dirty => {
                 points::FETCH_DAMAGED_DIRTY.reach();
                 Err(TierError::Damaged { page, place, fault })
             }
-            Found::Damaged { ticket, copy, .. } => {
+            FetchResult::Damaged { ticket, copy, .. } => {
                 points::FETCH_DAMAGED_CLEAN.reach();
                 self.front.tallies().damaged_clean.add(1);
                 self.fetch_past_damage(page, Read { ticket, past: Some(copy) }, buffer)
@@ -70,10 +70,11 @@ impl Reads {
 
     /// Looks for `page` in the cache. If the disk is to be read for it, it has every version that anybody may
     /// have read before.
-    pub(crate) fn look_up(&self, page: PageId, buffer: &mut [u8]) -> Result<Found, TierError> {
+    pub(crate) fn look_up(&self, page: PageId, buffer: &mut [u8]) -> Result<FetchResult, TierError> {
         loop {
             let found = self.front.fetch(page, buffer)?;
-            let is_absent = matches!(found, Found::OnDisk(_) | Found::Damaged { dirty: false, .. });
+            let is_absent =
+                matches!(found, FetchResult::OnDisk(_) | FetchResult::Damaged { dirty: false, .. });
             match &self.turns {
                 // Looked at after the cache was. A write that has ended since is on disk.
                 Some(turns) if is_absent && turns.await_write(page) => {}
@@ -117,10 +118,10 @@ impl Reads {
         first: PageId,
         buffer: &mut [u8],
         populates: bool,
-    ) -> Result<Served, TierError> {
+    ) -> Result<ReadCounts, TierError> {
         self.disk.check_run(buffer)?;
         let some_bytes = RUN_PAGES_MAX * self.front.page_bytes();
-        let mut served = Served::default();
+        let mut served = ReadCounts::default();
         for (at, some) in buffer.chunks_mut(some_bytes).enumerate() {
             self.read_some(PageId(first.0 + (at * RUN_PAGES_MAX) as u64), some, populates, &mut served)?;
         }
@@ -132,7 +133,7 @@ impl Reads {
         first: PageId,
         buffer: &mut [u8],
         populates: bool,
-        served: &mut Served,
+        served: &mut ReadCounts,
     ) -> Result<(), TierError> {
         let page_bytes = self.front.page_bytes();
         let mut absent = Absent { at: 0, tickets: ArrayVec::new(), populates };
@@ -150,13 +151,13 @@ impl Reads {
             let page = PageId(first.0 + at as u64);
             let bytes = &mut buffer[at * page_bytes..][..page_bytes];
             let ticket = match self.look_up(page, bytes)? {
-                Found::OnDisk(ticket) => Some(ticket),
-                Found::Here(fetched) => {
+                FetchResult::OnDisk(ticket) => Some(ticket),
+                FetchResult::Here(fetched) => {
                     served.count(fetched.source);
                     None
                 }
                 // A second look, which deals with it.
-                Found::Damaged { .. } => {
+                FetchResult::Damaged { .. } => {
                     served.count(self.fetch(page, bytes)?.source);
                     None
                 }
@@ -204,7 +205,7 @@ impl Reads {
 
     /// As [`Reads::read_pages`]; one request to the disk reads all pages, if that may be, and nothing enters
     /// the cache.
-    pub(crate) fn read_around(&self, first: PageId, buffer: &mut [u8]) -> Result<Served, TierError> {
+    pub(crate) fn read_around(&self, first: PageId, buffer: &mut [u8]) -> Result<ReadCounts, TierError> {
         self.disk.check_run(buffer)?;
         if buffer.is_empty() || !self.front.check_running()? {
             return self.read_pages(first, buffer, false);
@@ -220,20 +221,20 @@ impl Reads {
             // One by one, so that an error names its page.
             return self.read_pages(first, buffer, false);
         }
-        let mut served = Served { disk: pages - newer.len() as u64, ..Served::default() };
+        let mut served = ReadCounts { disk: pages - newer.len() as u64, ..ReadCounts::default() };
         self.front.tallies().disk_reads.add(served.disk as usize);
         // After the disk: a page that leaves the cache meanwhile is on disk by then.
         for page in newer {
             let bytes = &mut buffer[(page.0 - first.0) as usize * page_bytes..][..page_bytes];
             let source = match self.look_up(page, bytes)? {
-                Found::Here(fetched) => fetched.source,
-                Found::OnDisk(_) => {
+                FetchResult::Here(fetched) => fetched.source,
+                FetchResult::OnDisk(_) => {
                     self.disk.read(page, bytes)?;
                     self.front.tallies().disk_reads.add(1);
                     Source::Disk
                 }
                 // A second look, which deals with it.
-                Found::Damaged { .. } => self.fetch(page, bytes)?.source,
+                FetchResult::Damaged { .. } => self.fetch(page, bytes)?.source,
             };
             served.count(source);
         }

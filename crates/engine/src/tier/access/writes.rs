@@ -15,7 +15,7 @@ use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::{DiskWrites, RUN_PAGES_MAX};
 use crate::tier::floor::entry::Entry;
-use crate::tier::placed::Placed;
+use crate::tier::room::Room;
 use entresol_core::{Lsn, Mode, PageId, Route};
 use std::sync::Arc;
 
@@ -25,23 +25,23 @@ pub(crate) struct Writes {
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
     entry: Arc<Entry>,
-    placed: Placed,
+    room: Room,
     kind: Kind,
 }
 
 impl Writes {
-    pub(crate) fn new(floor: &Floor, placed: &Placed) -> Self {
-        let placement = match placed {
-            Placed::Ring(_) => Placement::Ring,
-            Placed::Slots(slots) if slots.upkeep.is_some() => Placement::SlotsWithDirectory,
-            Placed::Slots(_) => Placement::Slots,
+    pub(crate) fn new(floor: &Floor, room: &Room) -> Self {
+        let placement = match room {
+            Room::Ring(_) => Placement::Ring,
+            Room::Slots(slots) if slots.upkeep.is_some() => Placement::SlotsWithDirectory,
+            Room::Slots(_) => Placement::Slots,
         };
         Self {
             front: floor.front.clone(),
             disk: floor.disk.clone(),
             disk_writes: floor.disk_writes.clone(),
             entry: floor.entry.clone(),
-            placed: placed.clone(),
+            room: room.clone(),
             kind: Kind { has_no_log_above: floor.turns.is_some(), placement },
         }
     }
@@ -55,18 +55,18 @@ impl Writes {
                 self.disk_writes.write(victim.page, data)?;
                 self.entry.take(Victim { dirty: false, ..victim }, data)?
             }
-            Way::DiskThenFlashWithDirectory => match self.placed.upkeep() {
+            Way::DiskThenFlashWithDirectory => match self.room.upkeep() {
                 Some(upkeep) if self.front.check_running()? => upkeep.take(victim, data)?,
                 _ => self.entry.take(victim, data)?,
             },
             Way::InTurn { around } => {
-                self.placed.write_through(&[(victim.page, data)], around)?;
+                self.room.write_through(&[(victim.page, data)], around)?;
                 Evicted { dirty: false }
             }
-            Way::PastRing { write } => self.placed.write_around_ring(victim, write, data)?,
+            Way::PastRing { write } => self.room.write_around_ring(victim, write, data)?,
             Way::PastSlots { forget, write } => {
                 if forget {
-                    self.placed.forget_in_slots(victim.page)?;
+                    self.room.forget_in_slots(victim.page)?;
                 }
                 self.entry.bypass(victim, write, data)?
             }
@@ -116,7 +116,7 @@ impl Writes {
         };
         for some in pages.chunks(RUN_PAGES_MAX) {
             if is_to_disk && self.front.check_running()? {
-                self.placed.write_through(some, around)?;
+                self.room.write_through(some, around)?;
                 some.iter().for_each(|_| self.front.tallies().evicted(true, true));
                 continue;
             }
@@ -158,7 +158,7 @@ impl Writes {
                 }
             } else {
                 let at = (run[0].0.0 - first.0) as usize * page_bytes;
-                self.placed.write_run_around(run, &data[at..at + run.len() * page_bytes])?;
+                self.room.write_run_around(run, &data[at..at + run.len() * page_bytes])?;
                 around += run.len() as u64;
             }
             rest = later;

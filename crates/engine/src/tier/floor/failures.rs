@@ -8,7 +8,7 @@
 use super::causes::Causes;
 use crate::disk::DiskPages;
 use crate::disk::binding::begin_epoch;
-use crate::front::{Front, Served};
+use crate::front::{Front, ServedSegment};
 use crate::signal::Signal;
 use crate::{TierError, events, points};
 use entresol_core::{Lsn, Unsaved};
@@ -83,7 +83,7 @@ pub(crate) struct Failures {
     causes: Arc<Causes>,
     /// Of a cache that can go on without its flash though pages on it are newer.
     pub degrading: Option<Arc<Degrading>>,
-    served: Option<Arc<Served>>,
+    served: Option<Arc<ServedSegment>>,
     cache: Uuid,
     /// For the tasks of a ring: a segment may be complete, a flush has ended.
     pub segments: Signal,
@@ -110,7 +110,7 @@ impl Failures {
         disk: &Arc<DiskPages>,
         causes: &Arc<Causes>,
         degrading: Option<Arc<Degrading>>,
-        served: Option<Arc<Served>>,
+        served: Option<Arc<ServedSegment>>,
         cache: Uuid,
     ) -> Self {
         let (front, disk, causes) = (front.clone(), disk.clone(), causes.clone());

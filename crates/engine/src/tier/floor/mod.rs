@@ -41,7 +41,7 @@ pub(crate) mod wanted;
 pub(crate) mod writers;
 
 use crate::disk::{DiskPages, DurableNotes};
-use crate::front::{Front, Served};
+use crate::front::{Front, ServedSegment};
 use above::Above;
 use budget::WriteBudget;
 use causes::Causes;
@@ -81,7 +81,7 @@ pub(crate) struct Floor {
     pub turns: Option<Arc<Turns>>,
     pub upstream: Arc<Above>,
     /// What fronts in other processes share with this tier, if there may be any.
-    pub served: Option<Arc<Served>>,
+    pub served: Option<Arc<ServedSegment>>,
 }
 
 /// What a floor is made of.
@@ -91,7 +91,7 @@ pub(crate) struct Ground {
     pub disk: DiskPages,
     /// As last written, to all copies.
     pub superblock: entresol_format::superblock::Superblock,
-    pub served: Option<Served>,
+    pub served: Option<ServedSegment>,
 }
 
 impl Floor {

@@ -9,7 +9,7 @@ use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_shm::Gone;
 use std::collections::HashMap;
 
-/// Pages that are being written, and whether the new version may be read from flash before the disk has it.
+/// PageWrites that are being written, and whether the new version may be read from flash before the disk has it.
 type Writes = HashMap<PageId, bool>;
 
 /// What writes of this kind share.
@@ -108,27 +108,27 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Pages and their bytes.
-type Pages<'a> = &'a [(PageId, &'a [u8])];
+/// PageWrites and their bytes.
+type PageWrites<'a> = &'a [(PageId, &'a [u8])];
 
-/// Pages on their way to disk, until dropped: no read of one of them enters the flash.
+/// PageWrites on their way to disk, until dropped: no read of one of them enters the flash.
 pub(crate) struct Writing<'a> {
     front: &'a Front,
-    announced: Pages<'a>,
+    announced: PageWrites<'a>,
     /// Those that stay on flash meanwhile: all of them, or none.
-    held: Pages<'a>,
+    held: PageWrites<'a>,
 }
 
 impl<'a> Writing<'a> {
-    pub(crate) fn begin(front: &'a Front, pages: Pages<'a>) -> Result<Self, Gone> {
+    pub(crate) fn begin(front: &'a Front, pages: PageWrites<'a>) -> Result<Self, Gone> {
         Self::begin_held(front, pages, |_| &[])
     }
 
     /// `hold` holds the new versions of pages on flash, and says which.
     pub(crate) fn begin_held(
         front: &'a Front,
-        pages: Pages<'a>,
-        hold: impl FnOnce(&mut Partition<'_>) -> Pages<'a>,
+        pages: PageWrites<'a>,
+        hold: impl FnOnce(&mut Partition<'_>) -> PageWrites<'a>,
     ) -> Result<Self, Gone> {
         let held = front.with(|partition| {
             pages.iter().for_each(|(page, _)| front.order.write_begins(*page));

@@ -11,7 +11,7 @@ use super::failures::Failures;
 use super::flash::Flash;
 use super::renewals::Renewals;
 use super::staged::StagedPages;
-use crate::api::Pages;
+use crate::api::PageSet;
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::front::Front;
@@ -23,7 +23,7 @@ use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId};
 use entresol_objects::{ObjectId, Objects};
 use std::sync::Arc;
 
-/// Pages that are copied between two syncs of the disk.
+/// PageSet that are copied between two syncs of the disk.
 const BATCH: usize = READS_MAX;
 
 type Copies = ArrayVec<CleanPage, BATCH>;
@@ -75,7 +75,7 @@ impl WantedPages {
 
     /// Copies the newest versions of these pages to disk, where the cache has newer ones. When it returns,
     /// those handed down before it began are durable there. Returns how many were copied.
-    pub(crate) fn destage(&self, wanted: &Pages) -> Result<u64, TierError> {
+    pub(crate) fn destage(&self, wanted: &PageSet) -> Result<u64, TierError> {
         let mut damaged = Vec::new();
         let copied = self.destage_found(wanted, &mut damaged)?;
         damaged.into_iter().next().map_or(Ok(copied), Err)
@@ -84,7 +84,7 @@ impl WantedPages {
     /// As [`WantedPages::destage`]; pages that are damaged stay where they are, and are put into `damaged`.
     pub(crate) fn destage_found(
         &self,
-        wanted: &Pages,
+        wanted: &PageSet,
         damaged: &mut Vec<TierError>,
     ) -> Result<u64, TierError> {
         if !self.front.check_running()? {
@@ -126,17 +126,17 @@ impl WantedPages {
                 left = busy;
             }
         }
-        // Pages that went to disk past the flash are durable there, too.
+        // PageSet that went to disk past the flash are durable there, too.
         self.disk.sync().inspect_err(|error| self.failures.fail(error.clone()))?;
         Ok(copied)
     }
 
     /// The flash has failed: the disk has everything, or lacks pages that it gets as far as they can be read.
-    fn destage_without_flash(&self, wanted: &Pages, copied: u64) -> Result<u64, TierError> {
+    fn destage_without_flash(&self, wanted: &PageSet, copied: u64) -> Result<u64, TierError> {
         self.disk.sync()?;
         let lacking = self.disk.missing().map_or(0, |missing| match *wanted {
-            Pages::Range(first, last) => missing.within(first, last).len() as u64,
-            Pages::Named { .. } => missing.count().0,
+            PageSet::Range(first, last) => missing.within(first, last).len() as u64,
+            PageSet::Named { .. } => missing.count().0,
         });
         if lacking == 0 {
             return Ok(copied);
@@ -148,7 +148,7 @@ impl WantedPages {
     }
 
     /// The pages among `wanted` that are dirty in slots, in the order of their places on disk.
-    fn dirty_of(&self, wanted: &Pages) -> Result<Vec<PageId>, TierError> {
+    fn dirty_of(&self, wanted: &PageSet) -> Result<Vec<PageId>, TierError> {
         let mut dirty: Vec<PageId> = Vec::new();
         loop {
             // In memory that is taken before the latch.
@@ -167,8 +167,8 @@ impl WantedPages {
         }
         dirty.sort_unstable();
         match *wanted {
-            Pages::Range(first, last) => dirty.retain(|page| (first..=last).contains(page)),
-            Pages::Named { name, length } => {
+            PageSet::Range(first, last) => dirty.retain(|page| (first..=last).contains(page)),
+            PageSet::Named { name, length } => {
                 let name = &name[..length.min(name.len())];
                 let mut named = Vec::with_capacity(dirty.len());
                 for of_object in dirty.chunk_by(|a, b| a.object() == b.object()) {

@@ -6,7 +6,7 @@ use crate::region::Region;
 use crate::tier::floor::Ground;
 use crate::tier::floor::flash::Flash;
 use crate::tier::parts::Parts;
-use crate::tier::placed::FoundPages;
+use crate::tier::room::FoundPages;
 use crate::tier::slots::directory::SlotDirectory;
 use crate::{Sharing, TierError, TierOptions};
 use entresol_core::Position;

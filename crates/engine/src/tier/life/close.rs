@@ -6,7 +6,7 @@ use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::superblocks::Superblocks;
-use crate::tier::placed::Placed;
+use crate::tier::room::Room;
 use entresol_core::Position;
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ pub(crate) struct Closer {
     disk: Arc<DiskPages>,
     superblocks: Arc<Superblocks>,
     failures: Arc<Failures>,
-    placed: Placed,
+    room: Room,
 }
 
 impl Closer {
-    pub(crate) fn new(floor: &Floor, placed: &Placed) -> Self {
+    pub(crate) fn new(floor: &Floor, room: &Room) -> Self {
         Self {
             front: floor.front.clone(),
             disk: floor.disk.clone(),
             superblocks: floor.superblocks.clone(),
             failures: floor.failures.clone(),
-            placed: placed.clone(),
+            room: room.clone(),
         }
     }
 
@@ -38,7 +38,7 @@ impl Closer {
         if !self.front.check_running()? {
             return self.disk.sync();
         }
-        self.placed.checkpointer().checkpoint()?;
+        self.room.checkpointer().checkpoint()?;
         // The flash may have failed meanwhile, or fail now: then the disk serves, and is all that is closed.
         let closed = match self.front.check_running()? {
             true => self.close_flash(),
@@ -54,7 +54,7 @@ impl Closer {
 
     /// The next open finds that everything is on flash.
     fn close_flash(&self) -> Result<(), TierError> {
-        let directory = self.placed.write_directory()?;
+        let directory = self.room.write_directory()?;
         let entered = self.front.with(|partition| partition.occupancy().entered)?;
         let rear = Position(entered.next_multiple_of(self.front.config.group_pages.into()));
         self.superblocks.write(|superblock| {

@@ -1,12 +1,12 @@
 //! Before the disk is released: the pages that are lost with that.
 
-use crate::api::Pages;
+use crate::api::PageSet;
 use crate::disk::DiskPages;
 use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::lost::LostPages;
 use crate::tier::floor::wanted::WantedPages;
-use crate::tier::placed::Placed;
+use crate::tier::room::Room;
 use crate::to_disk::named;
 use crate::{TierError, events};
 use entresol_format::missing::PageRange;
@@ -18,24 +18,24 @@ pub(crate) struct Losses {
     disk: Arc<DiskPages>,
     lost: Arc<LostPages>,
     wanted: Arc<WantedPages>,
-    placed: Placed,
+    room: Room,
 }
 
 impl Losses {
-    pub(crate) fn new(floor: &Floor, placed: &Placed, wanted: &Arc<WantedPages>) -> Self {
+    pub(crate) fn new(floor: &Floor, room: &Room, wanted: &Arc<WantedPages>) -> Self {
         Self {
             front: floor.front.clone(),
             disk: floor.disk.clone(),
             lost: floor.lost.clone(),
             wanted: wanted.clone(),
-            placed: placed.clone(),
+            room: room.clone(),
         }
     }
 
     /// Copies everything to disk that is newer in the cache and can be read, durably. Returns what cannot.
     pub(crate) fn copy_to_disk_what_is_there(&self) -> Result<Vec<PageRange>, TierError> {
         if let Some(missing) = self.disk.missing() {
-            if let Some(degrader) = self.placed.degrader() {
+            if let Some(degrader) = self.room.degrader() {
                 degrader.salvage_all(&false.into())?;
             }
             let (_, lost) = missing.count();
@@ -43,7 +43,7 @@ impl Losses {
         }
         let mut damaged = Vec::new();
         if self.front.is_log() && self.front.check_running()? {
-            self.wanted.destage_found(&Pages::ALL, &mut damaged)?;
+            self.wanted.destage_found(&PageSet::ALL, &mut damaged)?;
         }
         let mut lost = self.lost.now()?;
         named(&damaged).into_iter().for_each(|page| lost.insert(page));

@@ -2,7 +2,7 @@
 
 use super::assembly::{Base, assemble};
 use super::open_failed;
-use super::plan::{OpenPlan, Outcome, Reading, decide};
+use super::plan::{OpenPlan, Outcome, ToRead, decide};
 use crate::costs::measure_costs;
 use crate::disk::binding::{HOW_TO_GO_ON, begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
 use crate::disk::{Home, LabelState, Labels, OwnersLog, read_label, write_label};
@@ -11,8 +11,8 @@ use crate::recover::{self, Restored, RestoredSlots};
 use crate::region::Region;
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
 use crate::tier::parts::Parts;
-use crate::tier::placed::FoundPages;
 use crate::tier::ring::FoundRing;
+use crate::tier::room::FoundPages;
 use crate::tier::slots::FoundSlots;
 use crate::tier::slots::directory::SlotDirectory;
 use crate::{OpenReport, TierError, TierOptions, claim, points};
@@ -185,7 +185,7 @@ fn open_cache(
 }
 
 /// What was read of a cache.
-enum Found {
+enum ReadBack {
     Log(Restored),
     Slots(RestoredSlots),
     Nothing,
@@ -199,14 +199,14 @@ fn read(
     (superblock, label): (&Superblock, &Label),
     options: &TierOptions,
     report: &mut OpenReport,
-) -> Result<Found, TierError> {
+) -> Result<ReadBack, TierError> {
     match plan.reading {
-        Reading::Nothing => Ok(Found::Nothing),
-        Reading::Slots => {
+        ToRead::Nothing => Ok(ReadBack::Nothing),
+        ToRead::Slots => {
             let slots = recover::restore_slots(flash, superblock, options, report)?;
-            Ok(slots.map_or(Found::Nothing, Found::Slots))
+            Ok(slots.map_or(ReadBack::Nothing, ReadBack::Slots))
         }
-        Reading::Log => {
+        ToRead::Log => {
             let mut restored = recover::restore(flash, superblock, options, report)?;
             if let Some(log) = home.log()
                 && plan.is_of_this_disk()
@@ -224,7 +224,7 @@ fn read(
                 });
                 report.dirty = 0;
             }
-            Ok(Found::Log(restored))
+            Ok(ReadBack::Log(restored))
         }
     }
 }
@@ -239,7 +239,7 @@ fn prove_log(log: &dyn OwnersLog, restored: &Restored, superblock: &Superblock) 
 /// The superblock that goes on from `superblock`, in the epoch of `label`, with what was found; on flash,
 /// what is missing of the log is recorded and repaired.
 fn resume(
-    found: Found,
+    found: ReadBack,
     flash: &dyn Device,
     superblock: &Superblock,
     label: &Label,
@@ -260,7 +260,7 @@ fn resume(
         ..*superblock
     };
     match found {
-        Found::Log(restored) => {
+        ReadBack::Log(restored) => {
             let survivors = Some(restored.survivors(superblock));
             let mut before = *superblock;
             restored.record_loss(flash, &mut before)?;
@@ -275,7 +275,7 @@ fn resume(
             let ring = FoundRing { survivors, records: restored.records };
             Ok((next, FoundPages::Ring(ring), restored.region))
         }
-        Found::Slots(slots) => {
+        ReadBack::Slots(slots) => {
             slots.repair(flash, &options.layout())?;
             let directory = slots
                 .blocks
@@ -283,7 +283,7 @@ fn resume(
             let RestoredSlots { temperatures_written, first, region, .. } = slots;
             Ok((next, FoundPages::Slots(FoundSlots { first, directory, temperatures_written }), region))
         }
-        Found::Nothing => {
+        ReadBack::Nothing => {
             let mut found = FoundPages::empty(options, &next);
             let mut region = Region::new(options, superblock.cache)?;
             if let FoundPages::Slots(slots) = &mut found {

@@ -2,13 +2,13 @@
 //! tier is degraded from the beginning, and copies to disk what it still finds.
 
 use super::assembly::{Base, assemble};
-use super::plan::{Reading, decide};
+use super::plan::{ToRead, decide};
 use crate::disk::binding::begin_epoch;
 use crate::disk::{LabelState, Labels, Missing, read_label, read_missing, write_label};
 use crate::region::Region;
 use crate::superblock::{empty_superblock, read_newest};
 use crate::tier::parts::Parts;
-use crate::tier::placed::FoundPages;
+use crate::tier::room::FoundPages;
 use crate::{OpenReport, TierError, TierOptions, events, points, recover};
 use entresol_core::{Lookup, PageId};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
@@ -73,7 +73,7 @@ fn read(
         }
     };
     let Some(superblock) = superblock else { return Ok(None) };
-    if decide(label, &superblock, options)?.reading != Reading::Log {
+    if decide(label, &superblock, options)?.reading != ToRead::Log {
         report.notices.push(format!(
             "the flash device holds cache {} of epoch {}; that of this disk failed in epoch {}, and this is not it",
             superblock.cache, superblock.epoch, label.failed_epoch

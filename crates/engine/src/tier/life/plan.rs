@@ -21,7 +21,7 @@ use entresol_format::superblock::Superblock;
 
 /// What is read of a flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum ToRead {
     /// The directory and the groups of a log.
     Log,
     /// What slot placement has left.
@@ -36,7 +36,7 @@ pub(super) struct OpenPlan {
     /// Why the cache does not belong to the disk, if so: nothing of it is served.
     foreign: Option<String>,
     /// What is read.
-    pub reading: Reading,
+    pub reading: ToRead,
     /// Dirty pages are copied to disk first.
     pub destages: bool,
     /// The disk has everything that was promised: damage empties the cache.
@@ -49,7 +49,7 @@ pub(super) struct OpenPlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It is served.
-    Served,
+    ServedSegment,
     /// It is made anew, for this reason.
     Emptied(String),
     /// It is only read, for what the disk lacks.
@@ -97,14 +97,14 @@ pub(super) fn decide(
     // failing.
     let is_released = !is_ours && label.cache == superblock.cache && superblock.epoch < label.epoch;
     let reading = match superblock.policy.placement() {
-        Placement::Log if is_ours || superblock.is_needed() && !is_released => Reading::Log,
-        Placement::Slots if is_ours => Reading::Slots,
-        _ => Reading::Nothing,
+        Placement::Log if is_ours || superblock.is_needed() && !is_released => ToRead::Log,
+        Placement::Slots if is_ours => ToRead::Slots,
+        _ => ToRead::Nothing,
     };
     Ok(OpenPlan {
         reading,
-        destages: is_ours && reading == Reading::Log && options.disk_may_lack(),
-        disk_suffices: is_ours && reading == Reading::Log && superblock.mode != Mode::WriteBack,
+        destages: is_ours && reading == ToRead::Log && options.disk_may_lack(),
+        disk_suffices: is_ours && reading == ToRead::Log && superblock.mode != Mode::WriteBack,
         degraded: false,
         foreign,
     })
@@ -143,7 +143,7 @@ fn of_failed(label: &Label, superblock: &Superblock, options: &TierOptions) -> R
     if is_it {
         check_shape(superblock, options)?;
     }
-    let reading = if is_it { Reading::Log } else { Reading::Nothing };
+    let reading = if is_it { ToRead::Log } else { ToRead::Nothing };
     Ok(OpenPlan { foreign: None, reading, destages: false, disk_suffices: false, degraded: true })
 }
 
@@ -159,7 +159,7 @@ fn of_another_version(superblock: &Superblock, options: &TierOptions) -> Result<
             "{why}, and pages on it may be newer than the disk; detach it ({HOW_TO_DETACH}) and create a new one"
         )));
     }
-    let (foreign, reading) = (Some(why), Reading::Nothing);
+    let (foreign, reading) = (Some(why), ToRead::Nothing);
     Ok(OpenPlan { foreign, reading, destages: false, disk_suffices: false, degraded: false })
 }
 
@@ -191,7 +191,7 @@ impl OpenPlan {
             }
             Err(error) => return Err(error),
         };
-        let Some(why) = &self.foreign else { return Ok(Outcome::Served) };
+        let Some(why) = &self.foreign else { return Ok(Outcome::ServedSegment) };
         if dirty > 0 && superblock.mode == Mode::WriteBack {
             points::OPEN_FOREIGN_DIRTY.reach();
             return Err(TierError::Refused(format!(
@@ -292,13 +292,13 @@ mod tests {
             Err(error) => return error.to_string(),
         };
         let end = |dirty| match plan.conclude(superblock, dirty) {
-            Ok(Outcome::Served) => "served",
+            Ok(Outcome::ServedSegment) => "served",
             Ok(Outcome::Emptied(_)) => "emptied",
             Ok(Outcome::Degraded) => "degraded",
             Err(_) => "refused",
         };
         let damage = Err(TierError::Refused("damage".into()));
-        if plan.reading == Reading::Nothing {
+        if plan.reading == ToRead::Nothing {
             return format!("Nothing: {}", end(Ok(0)));
         }
         let mut text = format!("{:?}: {}, {}, {}", plan.reading, end(Ok(0)), end(Ok(5)), end(damage));

@@ -8,9 +8,9 @@ use super::access::reads::Reads;
 use super::floor::Floor;
 use super::floor::failures::Failures;
 use super::floor::wanted::WantedPages;
-use super::placed::Placed;
+use super::room::Room;
 use crate::buffer::AlignedBuffer;
-use crate::front::{Answer, Bell, Front, Request, Seat, Served, State};
+use crate::front::{Answer, Bell, Front, Request, Seat, ServedSegment, State};
 use crate::{TierError, events};
 use entresol_shm::Dead;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(if cfg!(feature = "shuttle") 
 /// See the module's header.
 pub(crate) struct Server {
     front: Arc<Front>,
-    served: Arc<Served>,
+    served: Arc<ServedSegment>,
     failures: Arc<Failures>,
-    placed: Placed,
+    room: Room,
     reads: Arc<Reads>,
     wanted: Arc<WantedPages>,
 }
@@ -34,7 +34,7 @@ impl Server {
     /// `None`: the cache is not shared.
     pub(crate) fn new(
         floor: &Floor,
-        placed: &Placed,
+        room: &Room,
         reads: &Arc<Reads>,
         wanted: &Arc<WantedPages>,
     ) -> Option<Self> {
@@ -42,7 +42,7 @@ impl Server {
             front: floor.front.clone(),
             served: floor.served.clone()?,
             failures: floor.failures.clone(),
-            placed: placed.clone(),
+            room: room.clone(),
             reads: reads.clone(),
             wanted: wanted.clone(),
         })
@@ -54,14 +54,14 @@ impl Server {
     }
 
     /// Whether what is done for fronts ends: the back does, or the cache has failed.
-    fn is_served(&self, served: &Served) -> bool {
+    fn is_served(&self, served: &ServedSegment) -> bool {
         let state = self.front.state.now();
         let goes_on = matches!(state, State::Running | State::Leaving | State::Off);
         goes_on && !served.ends.load(SeqCst)
     }
 
     /// Ends what the dead front had begun. False: it died in the middle of a change.
-    fn survives(&self, served: &Served, dead: &Dead) -> bool {
+    fn survives(&self, served: &ServedSegment, dead: &Dead) -> bool {
         let frames = self.front.staging.shared();
         let forgetting = dead.holding.and_then(Seat::forgetting);
         let has_frame = dead.holding.is_some() && forgetting.is_none();
@@ -73,7 +73,7 @@ impl Server {
             return false;
         }
         let has_ended = forgetting.is_none_or(|number| self.front.forget_on(number).is_ok());
-        self.front.board.orders.front_died(dead.holder);
+        self.front.board.destage_requests.front_died(dead.holder);
         has_ended
     }
 
@@ -107,7 +107,7 @@ impl Server {
     /// Flushes for fronts until the tier stops.
     pub(crate) fn flush_task(&self) {
         let served = &*self.served;
-        self.serve(served, &self.front.board.flushes, || self.placed.flush(), || ());
+        self.serve(served, &self.front.board.flushes, || self.room.flush(), || ());
     }
 
     /// Makes checkpoints for fronts, and looks at damage that they have met, until the tier stops.
@@ -117,7 +117,7 @@ impl Server {
         self.serve(
             served,
             &self.front.board.checkpoints_asked,
-            || self.placed.checkpointer().checkpoint(),
+            || self.room.checkpointer().checkpoint(),
             || {
                 while let Some(page) = self.front.board.take_damage() {
                     // Fetched here, past the damage: a clean page enters the flash anew where that is needed.
@@ -138,7 +138,7 @@ impl Server {
             if !self.is_served(served) {
                 return;
             }
-            let Some((placed, pages)) = self.front.board.orders.open() else {
+            let Some((placed, pages)) = self.front.board.destage_requests.open() else {
                 served.service.wait(seen);
                 continue;
             };
@@ -146,7 +146,7 @@ impl Server {
             if let Err(TierError::Damaged { page, .. }) = &done {
                 events::damaged(*page, done.as_ref().expect_err("just seen"));
             }
-            self.front.board.orders.answer_to(placed, done.is_ok());
+            self.front.board.destage_requests.answer_to(placed, done.is_ok());
             self.front.progress.notify_all();
         }
     }
@@ -154,7 +154,7 @@ impl Server {
     /// Answers requests with `work`, and does `more` whenever there may be something to do.
     fn serve(
         &self,
-        served: &Served,
+        served: &ServedSegment,
         request: &Request,
         work: impl Fn() -> Result<(), TierError>,
         mut more: impl FnMut(),

@@ -33,31 +33,31 @@ impl FoundPages {
 
 /// See the module's header.
 #[derive(Clone)]
-pub(crate) enum Placed {
+pub(crate) enum Room {
     Ring(Arc<Ring>),
     Slots(Arc<Slots>),
 }
 
-impl Placed {
+impl Room {
     pub(crate) fn new(floor: &Floor, found: FoundPages) -> Self {
         match found {
-            FoundPages::Ring(found) => Placed::Ring(Arc::new(Ring::new(floor, found))),
-            FoundPages::Slots(found) => Placed::Slots(Arc::new(Slots::new(floor, found))),
+            FoundPages::Ring(found) => Room::Ring(Arc::new(Ring::new(floor, found))),
+            FoundPages::Slots(found) => Room::Slots(Arc::new(Slots::new(floor, found))),
         }
     }
 
     pub(crate) fn ring(&self) -> Option<&Ring> {
         match self {
-            Placed::Ring(ring) => Some(ring),
-            Placed::Slots(_) => None,
+            Room::Ring(ring) => Some(ring),
+            Room::Slots(_) => None,
         }
     }
 
     /// The directory on flash of a policy that keeps it up with every page.
     pub(crate) fn upkeep(&self) -> Option<&Upkeep> {
         match self {
-            Placed::Ring(_) => None,
-            Placed::Slots(slots) => slots.upkeep.as_deref(),
+            Room::Ring(_) => None,
+            Room::Slots(slots) => slots.upkeep.as_deref(),
         }
     }
 
@@ -74,8 +74,8 @@ impl Placed {
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
-            Placed::Ring(ring) => ring.deletions.forget_for(first, last, make_dead),
-            Placed::Slots(_) => Err(TierError::Config(
+            Room::Ring(ring) => ring.deletions.forget_for(first, last, make_dead),
+            Room::Slots(_) => Err(TierError::Config(
                 "a cache with slot placement cannot forget pages before they are replaced; replace them, then forget them"
                     .to_owned(),
             )
@@ -86,22 +86,22 @@ impl Placed {
     /// Writes staged pages until the tier stops.
     pub(crate) fn write_staged(&self, writers: &WriterLoop) {
         match self {
-            Placed::Ring(ring) => writers.run(&ring.writer),
-            Placed::Slots(slots) => writers.run(&slots.writer),
+            Room::Ring(ring) => writers.run(&ring.writer),
+            Room::Slots(slots) => writers.run(&slots.writer),
         }
     }
 
     pub(crate) fn background(&self) -> &BackgroundQueue {
         match self {
-            Placed::Ring(ring) => &ring.background,
-            Placed::Slots(slots) => &slots.background,
+            Room::Ring(ring) => &ring.background,
+            Room::Slots(slots) => &slots.background,
         }
     }
 
     pub(crate) fn checkpointer(&self) -> &Arc<Checkpointer> {
         match self {
-            Placed::Ring(ring) => &ring.checkpointer,
-            Placed::Slots(slots) => &slots.checkpointer,
+            Room::Ring(ring) => &ring.checkpointer,
+            Room::Slots(slots) => &slots.checkpointer,
         }
     }
 
@@ -109,24 +109,24 @@ impl Placed {
     /// if there is one now.
     pub(crate) fn write_directory(&self) -> Result<bool, TierError> {
         match self {
-            Placed::Ring(_) => Ok(false),
-            Placed::Slots(slots) => slots.materialiser.write_directory(),
+            Room::Ring(_) => Ok(false),
+            Room::Slots(slots) => slots.materialiser.write_directory(),
         }
     }
 
     /// Everything that was evicted and forgotten before is durable when it returns.
     pub(crate) fn flush(&self) -> Result<(), TierError> {
         match self {
-            Placed::Ring(ring) => ring.flusher.flush(),
-            Placed::Slots(slots) => slots.flusher.flush(),
+            Room::Ring(ring) => ring.flusher.flush(),
+            Room::Slots(slots) => slots.flusher.flush(),
         }
     }
 
     /// Forgets the pages from `first` to `last`. Returns how many copies were in the cache.
     pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         match self {
-            Placed::Ring(ring) => ring.deletions.forget_range(first, last),
-            Placed::Slots(slots) => slots.deletions.forget_range(first, last),
+            Room::Ring(ring) => ring.deletions.forget_range(first, last),
+            Room::Slots(slots) => slots.deletions.forget_range(first, last),
         }
     }
 
@@ -143,8 +143,8 @@ impl Placed {
     /// Forgets the copies of a page that does not enter slots.
     pub(crate) fn forget_in_slots(&self, page: PageId) -> Result<(), TierError> {
         match self {
-            Placed::Ring(_) => unreachable!("pages are in slots"),
-            Placed::Slots(slots) => slots.deletions.forget(page),
+            Room::Ring(_) => unreachable!("pages are in slots"),
+            Room::Slots(slots) => slots.deletions.forget(page),
         }
     }
 
@@ -152,8 +152,8 @@ impl Placed {
     /// above.
     pub(crate) fn write_through(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
         match self {
-            Placed::Ring(ring) => in_turn(&ring.write_through).write(pages, around),
-            Placed::Slots(slots) => in_turn(&slots.write_through).write(pages, around),
+            Room::Ring(ring) => in_turn(&ring.write_through).write(pages, around),
+            Room::Slots(slots) => in_turn(&slots.write_through).write(pages, around),
         }
     }
 
@@ -161,8 +161,8 @@ impl Placed {
     /// is dirty. Where no log stands above.
     pub(crate) fn write_run_around(&self, run: &[(PageId, &[u8])], data: &[u8]) -> Result<(), TierError> {
         match self {
-            Placed::Ring(ring) => in_turn(&ring.write_through).write_run_around(run, data),
-            Placed::Slots(slots) => in_turn(&slots.write_through).write_run_around(run, data),
+            Room::Ring(ring) => in_turn(&ring.write_through).write_run_around(run, data),
+            Room::Slots(slots) => in_turn(&slots.write_through).write_run_around(run, data),
         }
     }
 }
