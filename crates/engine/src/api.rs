@@ -64,7 +64,7 @@ pub enum ReadRoute {
 pub struct MissingPages {
     /// How many pages only the flash has, which has failed; 0: it is in use.
     pub pages: u64,
-    /// PageSet that could not be read from the flash when that was last tried: the first page of each range,
+    /// Pages that could not be read from the flash when that was last tried: the first page of each range,
     /// and how many follow each other. If the flash has failed, they are among those above.
     pub lost: Vec<(PageId, u32)>,
 }
@@ -92,7 +92,7 @@ pub struct Binding {
     pub session: Session,
 }
 
-/// PageSet that their owner wants on disk now ([`crate::FlashTier::destage`]).
+/// Pages that their owner wants on disk now ([`crate::FlashTier::destage`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageSet {
     /// Those from the first to the last, both included.
@@ -174,7 +174,7 @@ pub trait Layer: Send + Sync {
     fn survivors(&self) -> Option<&Survivors> {
         None
     }
-    /// PageSet that fit on the disk. PageSet with this number or a higher one cannot be written.
+    /// Pages that fit on the disk. Pages with this number or a higher one cannot be written.
     fn capacity_pages(&self) -> u64;
     /// The binding in the disk's label, read from the disk.
     fn binding(&self) -> Result<Binding, TierError>;
@@ -248,28 +248,28 @@ pub struct TierMetrics {
     pub flash_hits: u64,
     /// Fetches served from disk.
     pub disk_reads: u64,
-    /// PageSet written to disk: destages and bypasses.
+    /// Pages written to disk: destages and bypasses.
     pub disk_writes: u64,
-    /// PageSet evicted newer than the disk copy and newer than the flash copy, i.e. disk writes of a system
+    /// Pages evicted newer than the disk copy and newer than the flash copy, i.e. disk writes of a system
     /// without flash.
     pub dirty_evictions: u64,
-    /// PageSet fetched from disk that also entered the flash (population).
+    /// Pages fetched from disk that also entered the flash (population).
     pub populated: u64,
-    /// PageSet that would have been populated, but were not because staging was full.
+    /// Pages that would have been populated, but were not because staging was full.
     pub population_dropped: u64,
     /// Changed pages written to disk and not to flash.
     pub bypassed: u64,
-    /// PageSet that moved to DRAM without a copy left on flash.
+    /// Pages that moved to DRAM without a copy left on flash.
     pub moved_up: u64,
     /// Updates of the slot directory on flash: invalidations and validations (TAC).
     pub directory_writes: u64,
-    /// PageSet evicted that are clean for the flash.
+    /// Pages evicted that are clean for the flash.
     pub clean_evictions: u64,
-    /// PageSet dropped because an identical copy is on flash (conditional enqueue).
+    /// Pages dropped because an identical copy is on flash (conditional enqueue).
     pub already_on_flash: u64,
-    /// PageSet written to flash from staging, second chances included.
+    /// Pages written to flash from staging, second chances included.
     pub flash_writes: u64,
-    /// PageSet read from flash in order to be destaged or given a second chance.
+    /// Pages read from flash in order to be destaged or given a second chance.
     pub dequeue_reads: u64,
     /// Second chances given.
     pub second_chances: u64,

@@ -6,6 +6,7 @@
 //! device without opening it.
 #![forbid(unsafe_code)]
 
+mod access;
 mod api;
 mod budget;
 mod buffer;
@@ -18,7 +19,6 @@ mod events;
 mod examine;
 mod forecast;
 mod fragments;
-mod front;
 mod front_flash;
 mod front_lsns;
 #[cfg(feature = "hooks")]

@@ -1,7 +1,7 @@
 //! A front in another process than the back's: [`SharedFront`].
 
+use crate::access::{self, Access, Answer, Bell, BoardRef, FetchResult, Offered, Opened, Request};
 use crate::api::{Evicted, Fetched, PageSet, Victim};
-use crate::front::{self, Answer, Bell, BoardRef, FetchResult, Front, Offered, Opened, Request};
 use crate::front_lsns::Lsns;
 use crate::interface::Deletes;
 use crate::{FlashPlace, TierError, TierMetrics, TierOptions, front_flash};
@@ -74,7 +74,7 @@ impl SegmentMemory for PathBuf {
 /// # Errors
 /// [`TierError::Config`]: no such cache can be shared.
 pub fn segment_bytes(options: &TierOptions, fronts: u32) -> Result<usize, TierError> {
-    front::segment_bytes(options, fronts)
+    access::segment_bytes(options, fronts)
 }
 
 /// What is particular to one front.
@@ -86,7 +86,7 @@ pub struct AttachOptions {
     /// Asked after each wait: whether the caller is to wait no longer. Then the call that waits returns
     /// [`TierError::Interrupted`].
     pub interrupted: Option<fn() -> bool>,
-    /// Attach although the flash device cannot be read. PageSet in the cache are then fetched from disk, and
+    /// Attach although the flash device cannot be read. Pages in the cache are then fetched from disk, and
     /// those that are newer than disk are errors. The back finds out that its device has failed.
     pub without_flash: bool,
 }
@@ -121,7 +121,7 @@ pub enum Handed {
 /// A front is used by one thread at a time; threads attach for themselves. Who uses it keeps the order of
 /// work on a page, as a buffer pool does: no fetch of a page while it is evicted.
 pub struct SharedFront {
-    pub(crate) front: Front,
+    pub(crate) access: Access,
     pub(crate) lsns: Option<Lsns>,
     service: Bell,
     opened: Opened,
@@ -153,8 +153,9 @@ impl SharedFront {
         let of_flash = superblock.map(|superblock| {
             (superblock.stamps(), Opened { cache: superblock.cache, epoch: superblock.epoch })
         });
-        let (front, service, opened) = front::attach(sharing, options, device, of_flash, attach.interrupted)?;
-        Ok(Self { front, lsns, service, opened, _alone: PhantomData })
+        let (access, service, opened) =
+            access::attach(sharing, options, device, of_flash, attach.interrupted)?;
+        Ok(Self { access, lsns, service, opened, _alone: PhantomData })
     }
 
     /// Whether the cache runs. False: it has switched itself off, and the disk alone serves.
@@ -162,7 +163,7 @@ impl SharedFront {
     /// # Errors
     /// Why it does neither.
     pub fn is_running(&self) -> Result<bool, TierError> {
-        self.front.check_running()
+        self.access.check_running()
     }
 
     /// The number of the cache's open that this front belongs to. It grows with every open.
@@ -176,11 +177,11 @@ impl SharedFront {
     /// [`TierError::Damaged`]: the only newest copy is damaged; else the tier's.
     pub fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Option<Fetched>, TierError> {
         self.check_length(buffer)?;
-        match self.front.fetch(page, buffer)? {
+        match self.access.fetch(page, buffer)? {
             FetchResult::Here(fetched) => Ok(Some(fetched)),
             FetchResult::OnDisk(_) => Ok(None),
             FetchResult::Damaged { place, fault, dirty, .. } => {
-                self.front.board.note_damage(page);
+                self.access.board.note_damage(page);
                 self.service.notify_all();
                 match dirty {
                     true => Err(TierError::Damaged { page, place, fault }),
@@ -196,17 +197,17 @@ impl SharedFront {
     /// # Errors
     /// The tier's.
     pub fn forget_clean(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        self.front.forget_clean((first, last))
+        self.access.forget_clean((first, last))
     }
 
     /// Whether the cache has `page`: a hint, without I/O.
     pub fn is_on_flash(&self, page: PageId) -> bool {
-        self.front.has(page).unwrap_or(false)
+        self.access.has(page).unwrap_or(false)
     }
 
     /// Whether the cache has a version of `page` that is newer than the disk's: a hint, without I/O.
     pub fn is_dirty(&self, page: PageId) -> bool {
-        self.front.is_dirty(page).unwrap_or(false)
+        self.access.is_dirty(page).unwrap_or(false)
     }
 
     /// Hands a page down; waits for room. From [`Handed::Taken`] on fetches serve this version.
@@ -217,7 +218,7 @@ impl SharedFront {
         if let Some(elsewhere) = self.elsewhere(&victim, data)? {
             return Ok(elsewhere);
         }
-        let offered = self.front.take(victim, data)?;
+        let offered = self.access.take(victim, data)?;
         Ok(self.handed(&victim, offered))
     }
 
@@ -229,7 +230,7 @@ impl SharedFront {
         if let Some(elsewhere) = self.elsewhere(&victim, data)? {
             return Ok(Some(elsewhere));
         }
-        let offered = self.front.offer(victim, data)?;
+        let offered = self.access.offer(victim, data)?;
         Ok(offered.map(|offered| self.handed(&victim, offered)))
     }
 
@@ -249,17 +250,17 @@ impl SharedFront {
         write: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         self.forget_for(page, page, write)?;
-        self.front.tallies().bypassed.add(1);
+        self.access.tallies().bypassed.add(1);
         Ok(())
     }
 
     /// What becomes of a page that the mode, or its format, does not let enter the flash now.
     fn elsewhere(&self, victim: &Victim, data: &[u8]) -> Result<Option<Handed>, TierError> {
         self.check_length(data)?;
-        let options = &self.front.options;
+        let options = &self.access.options;
         let is_taken = options.page_format.takes(data);
         let route = options.mode.route(victim.dirty, victim.fdirty);
-        if is_taken && (route == Route::Flash || !self.front.check_running()?) {
+        if is_taken && (route == Route::Flash || !self.access.check_running()?) {
             return Ok(None);
         }
         if is_taken && route == Route::DiskThenFlash {
@@ -275,7 +276,7 @@ impl SharedFront {
     fn handed(&self, victim: &Victim, offered: Offered) -> Handed {
         match offered {
             Offered::Taken => {
-                self.front.tallies().evicted(victim.dirty, victim.fdirty);
+                self.access.tallies().evicted(victim.dirty, victim.fdirty);
                 Handed::Taken(Evicted { dirty: victim.dirty })
             }
             Offered::Bypass | Offered::Off => Handed::DiskOnly,
@@ -307,7 +308,7 @@ impl SharedFront {
     /// # Errors
     /// As [`SharedFront::flush`].
     pub fn checkpoint_at(&self, marks: [u64; 2]) -> Result<(), TierError> {
-        self.front.board.set_marks(marks);
+        self.access.board.set_marks(marks);
         self.checkpoint()
     }
 
@@ -316,28 +317,28 @@ impl SharedFront {
     /// # Errors
     /// What failed. Then some of the pages may be on disk.
     pub fn destage(&self, pages: &PageSet) -> Result<(), TierError> {
-        let Some(holder) = self.front.seat.as_ref().map(|seat| seat.holder()) else {
+        let Some(holder) = self.access.seat.as_ref().map(|seat| seat.holder()) else {
             unreachable!("a front in another process has a seat")
         };
-        let orders = &self.front.board.destage_requests;
+        let orders = &self.access.board.destage_requests;
         let placed = loop {
-            let seen = self.front.progress.epoch();
-            if !self.front.check_running()? {
+            let seen = self.access.progress.epoch();
+            if !self.access.check_running()? {
                 // The disk has everything.
                 return Ok(());
             }
             match orders.ask(holder, pages) {
                 Some(placed) => break placed,
-                None => self.front.await_progress(seen)?,
+                None => self.access.await_progress(seen)?,
             }
         };
         self.service.notify_all();
         let waited = loop {
-            let seen = self.front.progress.epoch();
+            let seen = self.access.progress.epoch();
             if let Some(is_done) = orders.answer(placed) {
                 return if is_done { Ok(()) } else { Err(self.could_not()) };
             }
-            if let Err(error) = self.front.check_running().and_then(|_| self.front.await_progress(seen)) {
+            if let Err(error) = self.access.check_running().and_then(|_| self.access.await_progress(seen)) {
                 break error;
             }
         };
@@ -353,9 +354,9 @@ impl SharedFront {
     /// # Errors
     /// As [`SharedFront::destage`] and [`Deletes::forget`].
     pub fn take_out(&self, page: PageId) -> Result<(), TierError> {
-        while self.front.is_dirty(page)? {
+        while self.access.is_dirty(page)? {
             self.destage(&PageSet::Range(page, page))?;
-            if !self.front.check_running()? {
+            if !self.access.check_running()? {
                 return Ok(());
             }
         }
@@ -364,7 +365,7 @@ impl SharedFront {
 
     /// Counters of all processes since the cache was opened, and the present numbers of slots.
     pub fn metrics(&self) -> TierMetrics {
-        self.front.metrics()
+        self.access.metrics()
     }
 
     /// Calls `count` with every page in the cache, and whether it is newer than disk, under the directory's
@@ -374,7 +375,7 @@ impl SharedFront {
     /// # Errors
     /// [`TierError::Gone`].
     pub fn survey(&self, count: impl FnMut(PageId, bool)) -> Result<(), TierError> {
-        self.front.survey(count)
+        self.access.survey(count)
     }
 
     /// The names of the live objects with numbers from `first` on, put into `names`. Returns the number to
@@ -387,12 +388,12 @@ impl SharedFront {
         first: ObjectId,
         names: &mut Vec<(ObjectId, Locator)>,
     ) -> Result<Option<ObjectId>, TierError> {
-        self.front.names(first, names)
+        self.access.names(first, names)
     }
 
     /// Why a request was not done.
     fn could_not(&self) -> TierError {
-        self.front.check_running().err().unwrap_or_else(|| {
+        self.access.check_running().err().unwrap_or_else(|| {
             TierError::Refused(
                 "the process that serves the cache could not do it, as its log says; try again".to_owned(),
             )
@@ -401,24 +402,24 @@ impl SharedFront {
 
     /// Makes a request and waits for its answer.
     fn ask(&self, request: impl Fn(&BoardRef) -> &Request) -> Result<(), TierError> {
-        self.front.check_running()?;
-        let request = request(&self.front.board);
+        self.access.check_running()?;
+        let request = request(&self.access.board);
         let number = request.ask();
         self.service.notify_all();
         loop {
-            let seen = self.front.progress.epoch();
+            let seen = self.access.progress.epoch();
             match request.answer(number) {
                 Some(Answer::Done) => return Ok(()),
                 Some(Answer::Failed) => return Err(self.could_not()),
                 None => {}
             }
-            self.front.check_running()?;
-            self.front.await_progress(seen)?;
+            self.access.check_running()?;
+            self.access.await_progress(seen)?;
         }
     }
 
     fn check_length(&self, page: &[u8]) -> Result<(), TierError> {
-        let expected = self.front.page_bytes();
+        let expected = self.access.page_bytes();
         if page.len() == expected {
             return Ok(());
         }
@@ -431,7 +432,7 @@ impl SharedFront {
 
 impl Deletes for SharedFront {
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        self.front.forget_range((first, last))
+        self.access.forget_range((first, last))
     }
 
     /// `make_dead` does not use this front. If it fails, the cache is given up, and is to be opened again.
@@ -441,32 +442,32 @@ impl Deletes for SharedFront {
         last: PageId,
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let made = self.front.forget_for((first, last), make_dead);
+        let made = self.access.forget_for((first, last), make_dead);
         self.service.notify_all();
         made
     }
 
     fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.front.define(locator)
+        self.access.define(locator)
     }
 
     fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.front.object(locator)
+        self.access.object(locator)
     }
 
     fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
-        self.front.retire(object)
+        self.access.retire(object)
     }
 
     fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
-        self.front.retire_matching(matches)
+        self.access.retire_matching(matches)
     }
 
     fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
-        self.front.cut(object, number)
+        self.access.cut(object, number)
     }
 
     fn objects(&self) -> Option<Usage> {
-        self.front.objects_usage()
+        self.access.objects_usage()
     }
 }

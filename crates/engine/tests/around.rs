@@ -1,4 +1,4 @@
-//! PageSet that are written to disk past the flash, by an owner without a log.
+//! Pages that are written to disk past the flash, by an owner without a log.
 
 mod support;
 

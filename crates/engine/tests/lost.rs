@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::{PAGE, disk_bytes, refusal, simulate};
 
-/// PageSet of the disk. `DIRTY` of them are newer on flash at first.
+/// Pages of the disk. `DIRTY` of them are newer on flash at first.
 const PAGES: u64 = 200;
 const DIRTY: u64 = 60;
 /// The page that is damaged.

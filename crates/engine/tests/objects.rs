@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 const PAGE: usize = support::PAGE;
-/// PageSet of a file.
+/// Pages of a file.
 const FILE_PAGES: u64 = 100;
 const OBJECTS: u32 = 6;
 

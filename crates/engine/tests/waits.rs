@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use support::{PAGE, build, disk_bytes, simulate, small, victim};
 
-/// PageSet of a file.
+/// Pages of a file.
 const FILE_PAGES: u64 = 20_000;
 
 /// A disk of files, one for each name. A request takes some time.

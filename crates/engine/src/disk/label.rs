@@ -1,4 +1,4 @@
-//! ReadRoute and writing a disk's label.
+//! Reading and writing a disk's label.
 //!
 //! Invariants: a new label overwrites the older of the two copies first, so one copy is whole at any crash.
 //! Both copies are equal before anything else is written.

@@ -1,4 +1,4 @@
-//! LackingPages that the disk lacks: their newest versions are on a flash that has failed, or nowhere
+//! Pages that the disk lacks: their newest versions are on a flash that has failed, or nowhere
 //! (docs/DESIGN.md, "Degraded" and "Lost pages").
 //!
 //! While the flash is in use, the pages are *lost*: the only copy of each on flash could not be read when its

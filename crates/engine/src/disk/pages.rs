@@ -1,4 +1,4 @@
-//! ReadRoute and writing pages in their homes: the disk, to the layers above.
+//! Reading and writing pages in their homes: the disk, to the layers above.
 //!
 //! Invariants: a page whose last write was lost by a failed sync is not returned in its older version. Nor is
 //! one that the disk lacks ([`super::missing`]).

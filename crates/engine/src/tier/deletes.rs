@@ -23,29 +23,29 @@ impl Deletes for FlashTier {
     }
 
     fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.parts.floor.front.define(locator)
+        self.parts.floor.access.define(locator)
     }
 
     fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.parts.floor.front.object(locator)
+        self.parts.floor.access.object(locator)
     }
 
     fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
         let _guard = self.guard();
-        self.parts.floor.front.retire(object)
+        self.parts.floor.access.retire(object)
     }
 
     fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
         let _guard = self.guard();
-        self.parts.floor.front.retire_matching(matches)
+        self.parts.floor.access.retire_matching(matches)
     }
 
     fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
         let _guard = self.guard();
-        self.parts.floor.front.cut(object, number)
+        self.parts.floor.access.cut(object, number)
     }
 
     fn objects(&self) -> Option<Usage> {
-        self.parts.floor.front.objects_usage()
+        self.parts.floor.access.objects_usage()
     }
 }

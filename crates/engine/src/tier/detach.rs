@@ -73,15 +73,15 @@ impl FlashTier {
         if prepared.is_ok() {
             match self.parts.losses.prepare_to_lose(accepts_loss) {
                 Err(losing @ TierError::Losing(_)) => return Err(losing),
-                done => prepared = done.and_then(|()| self.parts.floor.front.check_running()),
+                done => prepared = done.and_then(|()| self.parts.floor.access.check_running()),
             }
         }
         self.end();
         // A task may have failed meanwhile.
-        let result = match (prepared, self.parts.floor.front.state.failure()) {
+        let result = match (prepared, self.parts.floor.access.state.failure()) {
             (Err(error), _) | (Ok(_), Some(error)) => Err(error),
             (Ok(false), None) => self.parts.release_degraded(),
-            (Ok(true), None) if self.parts.floor.front.state.notice().is_some() => Ok(()),
+            (Ok(true), None) if self.parts.floor.access.state.notice().is_some() => Ok(()),
             (Ok(true), None) => self.parts.detacher.release_disk(accepts_loss),
         };
         events::ended(self.parts.floor.superblocks.cache, "detached", &result);

@@ -2,23 +2,22 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | `floor` | the devices and the front, and what a ring and slots both need |
+//! | `floor` | the devices and the access to the cache, and what a ring and slots both need |
 //! | `ring`, `slots` | the two placements of pages on flash |
 //! | `room` | one or the other |
-//! | `access` | requests of users that the front cannot answer alone |
+//! | `requests` | requests of users that `access` cannot answer alone |
 //! | `serve` | what is done for fronts in other processes |
 //! | `life` | opening, closing, and releasing the disk |
 //! | `parts` | all of it, put together |
 //!
 //! The files here are [`FlashTier`], the door: what users call.
 //!
-//! Each part names in its `new` what it works with. Arrows point one way: `life`, `serve` → `access` →
+//! Each part names in its `new` what it works with. Arrows point one way: `life`, `serve` → `requests` →
 //! `room` (`ring` or `slots`) → `floor`.
 //!
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
 //! (docs/LOCKING.md; `tests/allocation.rs`).
 
-mod access;
 mod ahead;
 mod budget;
 mod deletes;
@@ -27,6 +26,7 @@ mod floor;
 mod life;
 mod page_cache;
 mod parts;
+mod requests;
 mod ring;
 mod room;
 mod serve;
@@ -138,8 +138,8 @@ impl FlashTier {
 
     /// Starts the tasks of a tier that was opened as `report` says.
     fn begin(parts: Parts, report: &OpenReport) -> Arc<Self> {
-        let Floor { superblocks, front, .. } = &parts.floor;
-        events::opened(superblocks.cache, &front.options, report);
+        let Floor { superblocks, access, .. } = &parts.floor;
+        events::opened(superblocks.cache, &access.options, report);
         Self::start(parts)
     }
 
@@ -152,7 +152,7 @@ impl FlashTier {
 
     /// Why the tier has failed, if it did and cannot go on.
     pub fn failure(&self) -> Option<TierError> {
-        self.parts.floor.front.state.failure()
+        self.parts.floor.access.state.failure()
     }
 
     fn start(parts: Parts) -> Arc<Self> {
@@ -178,7 +178,7 @@ impl FlashTier {
     pub fn is_dirty(&self, page: PageId) -> bool {
         match self.parts.floor.disk.missing() {
             Some(missing) => missing.has(page),
-            None => self.parts.floor.front.is_dirty(page).unwrap_or(true),
+            None => self.parts.floor.access.is_dirty(page).unwrap_or(true),
         }
     }
 
@@ -210,7 +210,7 @@ impl Layer for FlashTier {
     }
 
     fn is_on_flash(&self, page: PageId) -> bool {
-        self.parts.floor.front.has(page).unwrap_or(false)
+        self.parts.floor.access.has(page).unwrap_or(false)
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
@@ -229,7 +229,7 @@ impl Layer for FlashTier {
     }
 
     fn moves_pages_up(&self) -> bool {
-        self.parts.floor.front.config.policy.exclusive()
+        self.parts.floor.access.config.policy.exclusive()
     }
 
     fn checkpoint(&self) -> Result<(), TierError> {
@@ -258,7 +258,7 @@ impl Layer for FlashTier {
     }
 
     fn metrics(&self) -> TierMetrics {
-        self.parts.floor.front.metrics()
+        self.parts.floor.access.metrics()
     }
 
     fn close(&self) -> Result<(), TierError> {

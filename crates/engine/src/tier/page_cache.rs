@@ -2,9 +2,9 @@
 
 use super::FlashTier;
 use crate::TierError;
+use crate::access::Access;
 use crate::api::{MissingPages, ReadCounts, ReadRoute};
 use crate::disk::PageRanges;
-use crate::front::Front;
 use crate::interface::{Deletes, LookedUp, PageCache};
 use crate::options::Flushed;
 use entresol_core::{Costs, PageId};
@@ -12,20 +12,20 @@ use entresol_shm::Gone;
 use std::sync::Arc;
 
 /// Pages that no read brings into the flash until this is dropped, nor a read that began before the drop.
-struct KeptOut<'a>(&'a Front, (PageId, PageId));
+struct KeptOut<'a>(&'a Access, (PageId, PageId));
 
 impl<'a> KeptOut<'a> {
-    fn begin(front: &'a Front, pages: (PageId, PageId)) -> Result<Self, Gone> {
-        front.with(|_| front.order.writes_begin(pages))?;
-        Ok(Self(front, pages))
+    fn begin(access: &'a Access, pages: (PageId, PageId)) -> Result<Self, Gone> {
+        access.with(|_| access.order.writes_begin(pages))?;
+        Ok(Self(access, pages))
     }
 }
 
 impl Drop for KeptOut<'_> {
     fn drop(&mut self) {
-        let Self(front, pages) = self;
+        let Self(access, pages) = self;
         // Where the memory is given up, so is the order.
-        let _ = front.step(|_| front.order.writes_end(*pages));
+        let _ = access.step(|_| access.order.writes_end(*pages));
     }
 }
 
@@ -66,7 +66,7 @@ impl PageCache for FlashTier {
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         let found = self.forget(first, last)?;
         // A page that is not in the cache may have a record, too: a crash would find its last slot.
-        if self.parts.floor.front.with(|partition| partition.log().map_or(0, |log| log.records_waiting()))?
+        if self.parts.floor.access.with(|partition| partition.log().map_or(0, |log| log.records_waiting()))?
             > 0
         {
             self.flush()?;
@@ -76,7 +76,7 @@ impl PageCache for FlashTier {
 
     fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError> {
         let _guard = self.guard();
-        let _out = KeptOut::begin(&self.parts.floor.front, (first, last))?;
+        let _out = KeptOut::begin(&self.parts.floor.access, (first, last))?;
         work();
         Ok(())
     }
@@ -92,7 +92,7 @@ impl PageCache for FlashTier {
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
         match self.parts.floor.disk.missing() {
             Some(missing) => Ok(missing.within(first, last).into_iter().map(|page| (page, true)).collect()),
-            None => self.parts.floor.front.cached_among((first, last)),
+            None => self.parts.floor.access.cached_among((first, last)),
         }
     }
 
@@ -119,27 +119,31 @@ impl PageCache for FlashTier {
         if let Some(missing) = self.parts.floor.disk.missing() {
             return missing.count().0;
         }
-        self.parts.floor.front.with(|partition| partition.unsaved()).map_or(0, |unsaved| unsaved.pages.into())
+        self.parts
+            .floor
+            .access
+            .with(|partition| partition.unsaved())
+            .map_or(0, |unsaved| unsaved.pages.into())
     }
 
     fn flushed(&self) -> Option<Flushed> {
-        let front = &self.parts.floor.front;
-        let is_running = front.is_log() && front.state.is_running();
-        let below = front.with(|partition| partition.flushed()).ok().filter(|_| is_running)?;
+        let access = &self.parts.floor.access;
+        let is_running = access.is_log() && access.state.is_running();
+        let below = access.with(|partition| partition.flushed()).ok().filter(|_| is_running)?;
         let superblocks = &self.parts.floor.superblocks;
         Some(Flushed { cache: superblocks.cache, epoch: superblocks.epoch, below })
     }
 
     fn page_bytes(&self) -> u64 {
-        self.parts.floor.front.page_bytes() as u64
+        self.parts.floor.access.page_bytes() as u64
     }
 
     fn is_log(&self) -> bool {
-        self.parts.floor.front.is_log()
+        self.parts.floor.access.is_log()
     }
 
     fn write_workers(&self) -> usize {
-        self.parts.floor.front.options.write_workers
+        self.parts.floor.access.options.write_workers
     }
 
     fn spare_writes(&self, spares: bool) {
@@ -151,10 +155,10 @@ impl PageCache for FlashTier {
     }
 
     fn costs(&self) -> Costs {
-        self.parts.floor.front.options.costs
+        self.parts.floor.access.options.costs
     }
 
     fn notice(&self) -> Option<String> {
-        self.parts.floor.front.state.notice()
+        self.parts.floor.access.state.notice()
     }
 }

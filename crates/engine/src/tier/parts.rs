@@ -1,14 +1,14 @@
 //! All parts of a tier, put together. Arrows between rooms point one way: `life`, `serve` → `access` →
 //! `room` (`ring` or `slots`) → `floor`.
 
-use super::access::reads::Reads;
-use super::access::writes::Writes;
 use super::floor::wanted::WantedPages;
 use super::floor::writers::WriterLoop;
 use super::floor::{Floor, Ground};
 use super::life::close::Closer;
 use super::life::detach::Detacher;
 use super::life::loss::Losses;
+use super::requests::reads::Reads;
+use super::requests::writes::Writes;
 use super::ring::degrader::Degrader;
 use super::room::{FoundPages, Room};
 use super::serve::Server;
@@ -65,7 +65,7 @@ impl Parts {
     /// Brings everything that is in staging to flash. False if the disk alone serves.
     pub(crate) fn prepare_to_detach(&self) -> Result<bool, TierError> {
         self.room.checkpointer().checkpoint()?;
-        self.floor.front.check_running()
+        self.floor.access.check_running()
     }
 
     /// A degraded tier whose tasks have ended releases its disk.

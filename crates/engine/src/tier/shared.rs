@@ -4,7 +4,7 @@ use super::FlashTier;
 use super::life::assembly::Base;
 use super::life::open;
 use crate::disk::Home;
-use crate::{OpenReport, Sharing, TierError, TierOptions, events, front};
+use crate::{OpenReport, Sharing, TierError, TierOptions, access, events};
 use entresol_device::Device;
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ impl FlashTier {
         sharing: &Sharing,
     ) -> Result<Arc<Self>, TierError> {
         let create = || {
-            front::check_shareable(&options)?;
-            front::supersede(&options, sharing)?;
+            access::check_shareable(&options)?;
+            access::supersede(&options, sharing)?;
             let base = Base { flash, home, options: options.clone(), sharing: Some(sharing) };
             let mut parts = open::create(base)?;
             parts.publish()?;
@@ -45,8 +45,8 @@ impl FlashTier {
         sharing: &Sharing,
     ) -> Result<(Arc<Self>, OpenReport), TierError> {
         let open = || {
-            front::check_shareable(&options)?;
-            front::supersede(&options, sharing)?;
+            access::check_shareable(&options)?;
+            access::supersede(&options, sharing)?;
             let base = Base { flash, home, options: options.clone(), sharing: Some(sharing) };
             let (mut parts, report) = open::open(base)?;
             parts.publish()?;
@@ -59,7 +59,7 @@ impl FlashTier {
     /// Whether the shared memory was given up, since a front died in the middle of a change. The owner then
     /// calls [`FlashTier::abandon`], drops the tier and opens the cache again.
     pub fn is_given_up(&self) -> bool {
-        self.parts.floor.front.state.is_gone()
+        self.parts.floor.access.state.is_gone()
     }
 
     /// Ends the tasks. Nothing more is written: the flash is left as after a crash.

@@ -9,7 +9,7 @@ pub(super) type Work = fn(&Parts);
 
 /// The tasks of this tier.
 pub(super) fn of(parts: &Parts) -> Vec<(String, Work)> {
-    let options = &parts.floor.front.options;
+    let options = &parts.floor.access.options;
     let mut tasks: Vec<(String, Work)> = Vec::new();
     let mut add = |name: &str, work: Work| tasks.push((name.to_owned(), work));
     for at in 0..options.write_workers {

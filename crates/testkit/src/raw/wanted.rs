@@ -1,5 +1,5 @@
-//! PageSet that their owner wants on disk, while others write and read them, and write some past the cache: the
-//! disk never goes back, and has what it was to have, durably.
+//! Pages that their owner wants on disk, while others write and read them, and write some past the cache:
+//! the disk never goes back, and has what it was to have, durably.
 
 use super::devices::paced;
 use super::order::{bytes, judge, options};

@@ -8,8 +8,8 @@ use super::budget::WriteBudget;
 use super::causes::Causes;
 use super::failures::Failures;
 use crate::TierError;
+use crate::access::Access;
 use crate::buffer::AlignedBuffer;
-use crate::front::Front;
 use entresol_core::{BackgroundJob, DequeuePages, Load};
 use entresol_runtime::now;
 use entresol_shm::Gone;
@@ -33,7 +33,7 @@ pub(crate) trait Destages: Send + Sync {
 
 /// See the module's header.
 pub(crate) struct BackgroundQueue {
-    front: Arc<Front>,
+    access: Arc<Access>,
     causes: Arc<Causes>,
     failures: Arc<Failures>,
     budget: Arc<WriteBudget>,
@@ -44,7 +44,7 @@ pub(crate) struct BackgroundQueue {
 impl BackgroundQueue {
     pub(crate) fn new(floor: &Floor, placement: Arc<dyn Destages>) -> Self {
         Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             causes: floor.causes.clone(),
             failures: floor.failures.clone(),
             budget: floor.budget.clone(),
@@ -56,10 +56,10 @@ impl BackgroundQueue {
     /// Does everything but writes until the tier stops.
     pub(crate) fn task(&self) {
         let mut scratch =
-            AlignedBuffer::new(self.front.config.group_pages as usize * self.front.page_bytes());
+            AlignedBuffer::new(self.access.config.group_pages as usize * self.access.page_bytes());
         let mut pages = DequeuePages::new();
         loop {
-            let seen = self.front.background.epoch();
+            let seen = self.access.background.epoch();
             let Some(under_way) = self.failures.begin_job() else { return };
             let job = match self.next(&mut pages) {
                 Ok(Some(job)) => job,
@@ -67,7 +67,7 @@ impl BackgroundQueue {
                     Ok(true) => continue,
                     Ok(false) => {
                         drop(under_way);
-                        self.front.background.wait(seen);
+                        self.access.background.wait(seen);
                         continue;
                     }
                     Err(error) => return self.failures.fail(error),
@@ -75,7 +75,7 @@ impl BackgroundQueue {
                 Err(gone) => return self.failures.fail(gone.into()),
             };
             // There may be more: another task looks.
-            self.front.background.notify_one();
+            self.access.background.notify_one();
             let begin = now();
             let done = match job {
                 BackgroundJob::PullVictims(count) => {
@@ -90,8 +90,8 @@ impl BackgroundQueue {
                 self.failures.fail(error);
                 return;
             }
-            self.front.tallies().background_took.ends(begin);
-            self.front.job_is_done();
+            self.access.tallies().background_took.ends(begin);
+            self.access.job_is_done();
         }
     }
 
@@ -99,26 +99,26 @@ impl BackgroundQueue {
     /// pages are dropped: then the writers are told.
     pub(crate) fn next(&self, pages: &mut DequeuePages) -> Result<Option<BackgroundJob>, Gone> {
         let load = self.placement.load();
-        let (job, made_room) = self.front.with_objects(|partition, objects| {
+        let (job, made_room) = self.access.with_objects(|partition, objects| {
             if let Some(load) = load {
                 partition.observe(load);
             }
             if let Some(objects) = objects {
-                Front::drop_dead_of_next_dequeue(partition, objects);
+                Access::drop_dead_of_next_dequeue(partition, objects);
             }
             let valid = partition.occupancy().valid;
             let job = partition.take_background(pages, self.budget.spares_writes());
             (job, partition.occupancy().valid < valid)
         })?;
         if made_room {
-            self.front.writes.notify_one();
+            self.access.writes.notify_one();
         }
         Ok(job)
     }
 
     fn pull(&self, pages: u32) {
         if let Some(upstream) = self.upstream.get() {
-            self.front.tallies().pulled.add(upstream.pull_victims(pages as usize));
+            self.access.tallies().pulled.add(upstream.pull_victims(pages as usize));
         }
     }
 }

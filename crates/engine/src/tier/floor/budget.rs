@@ -4,8 +4,8 @@
 //! writes are scarce. Whether pages that were read enter at all, and where dirty ones go, is for the tier's
 //! owner to decide by [`Allowed`].
 
+use crate::access::Access;
 use crate::budget::{Allowed, Budget};
-use crate::front::Front;
 use entresol_core::Costs;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
@@ -23,7 +23,7 @@ const NEVER: u64 = u64::MAX;
 
 /// See the module's header.
 pub(crate) struct WriteBudget {
-    front: Arc<Front>,
+    access: Arc<Access>,
     /// When the next look is due, in nanoseconds.
     due: AtomicU64,
     ledger: TinyMutex<Ledger>,
@@ -42,23 +42,23 @@ struct Ledger {
 
 impl WriteBudget {
     /// Of a tier that is opened now, as the front's options have it.
-    pub(crate) fn new(front: &Arc<Front>) -> Self {
-        let budget = front.options.write_budget.begin();
+    pub(crate) fn new(access: &Arc<Access>) -> Self {
+        let budget = access.options.write_budget.begin();
         let due = if budget.is_limited() { 0 } else { NEVER };
         let ledger = Ledger { budget, last: now(), written: 0 };
         Self {
             due: AtomicU64::new(due),
             ledger: TinyMutex::new(Rank::WriteBudget, ledger),
             spares_writes: AtomicBool::new(false),
-            write_worth_permille: AtomicU32::new(front.options.costs.write_worth_permille),
-            front: front.clone(),
+            write_worth_permille: AtomicU32::new(access.options.costs.write_worth_permille),
+            access: access.clone(),
         }
     }
 
     /// From now on there is this budget.
     pub(crate) fn limit(&self, budget: Budget) {
         let is_limited = budget.is_limited();
-        let written = self.front.tallies().flash_writes.get();
+        let written = self.access.tallies().flash_writes.get();
         *self.ledger.lock() = Ledger { budget, last: now(), written };
         self.due.store(if is_limited { 0 } else { NEVER }, SeqCst);
         if !is_limited {
@@ -101,9 +101,9 @@ impl WriteBudget {
         let (allowed, worth) = {
             let mut ledger = self.ledger.lock();
             let passed = time.since(std::mem::replace(&mut ledger.last, time));
-            let written = self.front.tallies().flash_writes.get();
+            let written = self.access.tallies().flash_writes.get();
             let pages = written - std::mem::replace(&mut ledger.written, written);
-            ledger.budget.tick(passed, pages * self.front.page_bytes() as u64);
+            ledger.budget.tick(passed, pages * self.access.page_bytes() as u64);
             (ledger.budget.allowed(), ledger.budget.write_worth_permille())
         };
         self.spares_writes.store(!allowed.chances, SeqCst);
@@ -117,11 +117,11 @@ impl WriteBudget {
     /// From now on a write must promise so many uses, in thousandths, where the policy weighs that.
     pub(crate) fn set_write_worth(&self, permille: u32) {
         let before = self.write_worth_permille.swap(permille, Relaxed);
-        if before != permille && self.front.config.policy.facts().weighs_costs {
-            let costs = Costs { write_worth_permille: permille, ..self.front.options.costs };
-            self.front.shadow.set_costs(&costs);
+        if before != permille && self.access.config.policy.facts().weighs_costs {
+            let costs = Costs { write_worth_permille: permille, ..self.access.options.costs };
+            self.access.shadow.set_costs(&costs);
             // A cache that was given up says so where it is used.
-            let _ = self.front.with(|partition| partition.set_costs(&costs));
+            let _ = self.access.with(|partition| partition.set_costs(&costs));
         }
     }
 }

@@ -5,26 +5,26 @@
 //! is on disk for good.
 
 use crate::TierError;
+use crate::access::Access;
 use crate::disk::DiskPages;
-use crate::front::Front;
 use entresol_core::Settle;
 use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Causes {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
 }
 
 impl Causes {
-    pub(crate) fn new(front: &Arc<Front>, disk: &Arc<DiskPages>) -> Self {
-        Self { front: front.clone(), disk: disk.clone() }
+    pub(crate) fn new(access: &Arc<Access>, disk: &Arc<DiskPages>) -> Self {
+        Self { access: access.clone(), disk: disk.clone() }
     }
 
     /// Makes durable what made forgotten dirty pages dead, as far as it has ended, so that slots can be
     /// released and records be written.
     pub(crate) fn settle_dead(&self) -> Result<(), TierError> {
-        let due = self.front.with(|partition| partition.log()?.settle_for_slots())?;
+        let due = self.access.with(|partition| partition.log()?.settle_for_slots())?;
         due.map_or(Ok(()), |due| self.settle(&due))
     }
 
@@ -32,7 +32,7 @@ impl Causes {
     /// were forgotten, too, which keep no slot from being released. False: it has not ended, and that will be
     /// told (`job_is_done`).
     pub(crate) fn settle_oldest_record(&self) -> Result<bool, TierError> {
-        let Some(due) = self.front.with(|partition| partition.log()?.settle_for_records())? else {
+        let Some(due) = self.access.with(|partition| partition.log()?.settle_for_records())? else {
             return Ok(true);
         };
         if due.needs_sync() {
@@ -43,7 +43,9 @@ impl Causes {
 
     /// Settles what background tasks have to, if anything. Whether there was something to do.
     pub(crate) fn settle_dead_if_possible(&self) -> Result<bool, TierError> {
-        let Some(due) = self.front.with(|partition| partition.log()?.settle_due())? else { return Ok(false) };
+        let Some(due) = self.access.with(|partition| partition.log()?.settle_due())? else {
+            return Ok(false);
+        };
         self.settle(&due)?;
         Ok(true)
     }
@@ -58,13 +60,13 @@ impl Causes {
         if due.needs_sync() {
             self.disk.sync()?;
         }
-        self.front.with(|partition| {
-            let releases = self.front.state.is_running();
+        self.access.with(|partition| {
+            let releases = self.access.state.is_running();
             if let Some(log) = partition.log_mut() {
                 log.settled(due, releases);
             }
         })?;
-        self.front.job_is_done();
+        self.access.job_is_done();
         Ok(())
     }
 }

@@ -3,8 +3,8 @@
 
 use super::failures::Failures;
 use super::staged::StagedPages;
+use crate::access::Access;
 use crate::disk::DiskPages;
-use crate::front::Front;
 use crate::{TierError, points};
 use entresol_core::Position;
 use entresol_runtime::now;
@@ -20,7 +20,7 @@ pub(crate) trait MakeDurable: Send + Sync {
 
 /// See the module's header.
 pub(crate) struct Checkpointer {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
     staged: Arc<StagedPages>,
     failures: Arc<Failures>,
@@ -29,20 +29,20 @@ pub(crate) struct Checkpointer {
 
 impl Checkpointer {
     pub(crate) fn new(
-        front: &Arc<Front>,
+        access: &Arc<Access>,
         disk: &Arc<DiskPages>,
         staged: &Arc<StagedPages>,
         failures: &Arc<Failures>,
         placement: Box<dyn MakeDurable>,
     ) -> Self {
-        let (front, disk) = (front.clone(), disk.clone());
-        Self { front, disk, staged: staged.clone(), failures: failures.clone(), placement }
+        let (access, disk) = (access.clone(), disk.clone());
+        Self { access, disk, staged: staged.clone(), failures: failures.clone(), placement }
     }
 
     /// From now on no dirty page moves up, until the checkpoint is over.
     pub(crate) fn begins(&self) -> Result<(), Gone> {
         // Under the latch: every take of a page is either before or after.
-        self.front.with(|_| self.front.board.checkpoints.store(1, SeqCst))
+        self.access.with(|_| self.access.board.checkpoints.store(1, SeqCst))
     }
 
     /// Makes a checkpoint.
@@ -51,8 +51,8 @@ impl Checkpointer {
         let begin = now();
         let result = self.make_checkpoint();
         if result.is_ok() {
-            self.front.tallies().checkpoints_took.ends(begin);
-            self.front.board.checkpoints.store(0, SeqCst);
+            self.access.tallies().checkpoints_took.ends(begin);
+            self.access.board.checkpoints.store(0, SeqCst);
         }
         result
     }
@@ -60,11 +60,11 @@ impl Checkpointer {
     /// A failure of it is one of the tier: a failed sync may have lost writes of other tasks, and a page
     /// that cannot be copied stays where it is.
     fn make_checkpoint(&self) -> Result<(), TierError> {
-        if self.front.check_running()? {
+        if self.access.check_running()? {
             // It may have met a disk that cannot be synced.
             let rear = self.staged.drain().inspect_err(|error| self.failures.fail(error.clone()))?;
             // The flash may have failed meanwhile.
-            if !self.front.check_running()? {
+            if !self.access.check_running()? {
                 return self.disk.sync();
             }
             match self.placement.make_durable(rear) {
@@ -74,7 +74,7 @@ impl Checkpointer {
                     self.failures.fail(error);
                 }
             }
-            self.front.check_running()?;
+            self.access.check_running()?;
         }
         self.disk.sync()
     }

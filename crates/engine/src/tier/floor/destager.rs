@@ -2,8 +2,8 @@
 
 use super::above::Above;
 use crate::TierError;
+use crate::access::Access;
 use crate::disk::DiskPages;
-use crate::front::Front;
 use crate::to_disk::{Destages, write_sorted};
 use entresol_core::{Lsn, PageId};
 use entresol_runtime::sync::{Rank, TinyMutex};
@@ -14,7 +14,7 @@ const PLACES: usize = 4096;
 
 /// See the module's header.
 pub(crate) struct Destager {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
     upstream: Arc<Above>,
     /// The versions that were destaged last, to count destages of a version that the disk already had: a
@@ -24,15 +24,15 @@ pub(crate) struct Destager {
 }
 
 impl Destager {
-    pub(crate) fn new(front: &Arc<Front>, disk: &Arc<DiskPages>, upstream: &Arc<Above>) -> Self {
+    pub(crate) fn new(access: &Arc<Access>, disk: &Arc<DiskPages>, upstream: &Arc<Above>) -> Self {
         let last = TinyMutex::new(Rank::Destaged, vec![(PageId(u64::MAX), Lsn(0)); PLACES]);
-        Self { front: front.clone(), disk: disk.clone(), upstream: upstream.clone(), last }
+        Self { access: access.clone(), disk: disk.clone(), upstream: upstream.clone(), last }
     }
 
     /// Writes pages to disk as one batch. Not synced.
     pub(crate) fn destage(&self, pages: &mut Destages<'_>) -> Result<(), TierError> {
         write_sorted(&self.disk, pages)?;
-        self.front.tallies().disk_writes.add(pages.len());
+        self.access.tallies().disk_writes.add(pages.len());
         Ok(())
     }
 
@@ -40,9 +40,9 @@ impl Destager {
     pub(crate) fn tell(&self, pages: &[(PageId, &[u8])]) {
         let upstream = self.upstream.get();
         for (id, data) in pages.iter().copied() {
-            let lsn = self.front.options.page_format.lsn(data);
+            let lsn = self.access.options.page_format.lsn(data);
             if self.repeats(id, lsn) {
-                self.front.tallies().redundant_destages.add(1);
+                self.access.tallies().redundant_destages.add(1);
             }
             if let Some(upstream) = &upstream {
                 upstream.destaged(id, lsn);

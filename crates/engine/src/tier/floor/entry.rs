@@ -6,15 +6,15 @@
 use super::above::Above;
 use super::budget::WriteBudget;
 use super::disk_writes::DiskWrites;
+use crate::access::{Access, Offered};
 use crate::api::{Evicted, Victim};
 use crate::disk::{DiskPages, DurableNotes};
-use crate::front::{Front, Offered};
 use crate::{TierError, points};
 use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Entry {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
     budget: Arc<WriteBudget>,
@@ -24,7 +24,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn new(
-        front: &Arc<Front>,
+        access: &Arc<Access>,
         disk: &Arc<DiskPages>,
         disk_writes: &Arc<DiskWrites>,
         budget: &Arc<WriteBudget>,
@@ -32,7 +32,7 @@ impl Entry {
         upstream: &Arc<Above>,
     ) -> Self {
         Self {
-            front: front.clone(),
+            access: access.clone(),
             disk: disk.clone(),
             disk_writes: disk_writes.clone(),
             budget: budget.clone(),
@@ -42,7 +42,7 @@ impl Entry {
     }
 
     pub(crate) fn take(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
-        let offered = self.front.take(victim, data)?;
+        let offered = self.access.take(victim, data)?;
         self.taken(victim, data, offered)
     }
 
@@ -54,7 +54,7 @@ impl Entry {
                 let is_only_copy = victim.is_only_copy();
                 let written = self.bypass(victim, is_only_copy, data);
                 if is_only_copy {
-                    self.front.with(|_| self.front.order.write_ends(victim.page))?;
+                    self.access.with(|_| self.access.order.write_ends(victim.page))?;
                 }
                 written
             }
@@ -71,7 +71,7 @@ impl Entry {
     /// The page does not enter the flash, and is written to disk if `write` says so.
     pub(crate) fn bypass(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
         if write {
-            self.front.tallies().bypassed.add(1);
+            self.access.tallies().bypassed.add(1);
             self.disk_writes.write(victim.page, data)?;
             let written = std::iter::once((victim.page, victim.lsn));
             self.notes.add(&self.disk, self.upstream.get().as_deref(), written)?;

@@ -6,9 +6,9 @@
 //! - Otherwise every later call returns [`TierError::Poisoned`].
 
 use super::causes::Causes;
+use crate::access::{Access, ServedSegment};
 use crate::disk::DiskPages;
 use crate::disk::binding::begin_epoch;
-use crate::front::{Front, ServedSegment};
 use crate::signal::Signal;
 use crate::{TierError, events, points};
 use entresol_core::{Lsn, Unsaved};
@@ -78,7 +78,7 @@ impl Degrading {
 
 /// Decides what follows a failure.
 pub(crate) struct Failures {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
     causes: Arc<Causes>,
     /// Of a cache that can go on without its flash though pages on it are newer.
@@ -97,7 +97,7 @@ impl Drop for Job<'_> {
     fn drop(&mut self) {
         if let Some(degrading) = &self.0.degrading
             && degrading.jobs.fetch_sub(1, SeqCst) == 1
-            && self.0.front.state.is_stopped()
+            && self.0.access.state.is_stopped()
         {
             degrading.wakes.notify_all();
         }
@@ -106,16 +106,16 @@ impl Drop for Job<'_> {
 
 impl Failures {
     pub(crate) fn new(
-        front: &Arc<Front>,
+        access: &Arc<Access>,
         disk: &Arc<DiskPages>,
         causes: &Arc<Causes>,
         degrading: Option<Arc<Degrading>>,
         served: Option<Arc<ServedSegment>>,
         cache: Uuid,
     ) -> Self {
-        let (front, disk, causes) = (front.clone(), disk.clone(), causes.clone());
+        let (access, disk, causes) = (access.clone(), disk.clone(), causes.clone());
         let (segments, flushes) = (Signal::default(), Signal::default());
-        Self { front, disk, causes, degrading, served, cache, segments, flushes }
+        Self { access, disk, causes, degrading, served, cache, segments, flushes }
     }
 
     /// A job may begin that moves pages. `None`: the tier does not run any more.
@@ -125,7 +125,7 @@ impl Failures {
             degrading.jobs.fetch_add(1, SeqCst);
         }
         let job = Job(self);
-        (!self.front.state.is_stopped()).then_some(job)
+        (!self.access.state.is_stopped()).then_some(job)
     }
 
     /// A background job failed for good.
@@ -133,8 +133,8 @@ impl Failures {
         let is_gone = matches!(error, TierError::Gone(_));
         let first = match is_gone {
             true => Err(Gone),
-            false => self.front.with(|partition| {
-                let leaves = self.front.state.begin_to_leave();
+            false => self.access.with(|partition| {
+                let leaves = self.access.state.begin_to_leave();
                 leaves.then(|| (partition.unsaved(), partition.log().and_then(|log| log.settle_for_slots())))
             }),
         };
@@ -149,7 +149,7 @@ impl Failures {
             match () {
                 () if flash_failed && nothing_lost => self.switch_off(&error, unsaved),
                 () if is_dead && self.can_degrade(&error) => self.begin_to_degrade(&error),
-                () => self.front.state.poison(poison(&error, unsaved)),
+                () => self.access.state.poison(poison(&error, unsaved)),
             }
         }
         self.wake_all();
@@ -172,7 +172,7 @@ impl Failures {
     /// Processes share the memory, and it cannot be trusted any more: all fronts stop, and the cache's owner
     /// opens it again, as after a crash.
     pub(crate) fn give_up(&self) {
-        self.front.state.give_up();
+        self.access.state.give_up();
         self.give_up_memory();
     }
 
@@ -185,11 +185,11 @@ impl Failures {
                 points::SWITCHED_OFF.reach();
                 let notice = format!("the flash tier is switched off, all goes on from disk: {error}");
                 events::switched_off(&notice);
-                self.front.state.switch_off(notice);
+                self.access.state.switch_off(notice);
             }
             Err(unbound) => {
                 points::UNBIND_FAILED.reach();
-                self.front.state.poison(poison(&unbound, unsaved));
+                self.access.state.poison(poison(&unbound, unsaved));
             }
         }
     }
@@ -198,21 +198,21 @@ impl Failures {
     /// it.
     fn panicked(&self) {
         let unsaved = self
-            .front
+            .access
             .try_step(|partition| partition.unsaved())
             .unwrap_or(Unsaved { pages: 0, oldest: None });
         let error = TierError::Refused("a task panicked, which is a bug of this program".into());
-        self.front.state.poison(poison(&error, unsaved));
+        self.access.state.poison(poison(&error, unsaved));
         self.wake_all();
     }
 
     /// Wakes all waiters: each looks again at what it waits for.
     pub(crate) fn wake_all(&self) {
-        self.front.writes.notify_all();
-        self.front.background.notify_all();
+        self.access.writes.notify_all();
+        self.access.background.notify_all();
         self.segments.notify_all();
         self.flushes.notify_all();
-        self.front.progress.notify_all();
+        self.access.progress.notify_all();
         if let Some(degrading) = &self.degrading {
             degrading.wake(false);
         }
@@ -236,7 +236,7 @@ impl Failures {
     pub(crate) fn give_up_memory(&self) {
         let Some(served) = &self.served else { return };
         served.poison();
-        if let Some(frames) = self.front.staging.shared() {
+        if let Some(frames) = self.access.staging.shared() {
             frames.poison();
         }
         self.wake_all();
@@ -244,7 +244,7 @@ impl Failures {
 
     /// Ends the tasks.
     pub(crate) fn stop(&self) {
-        self.front.state.stop();
+        self.access.state.stop();
         if let Some(served) = &self.served {
             served.ends.store(true, SeqCst);
         }

@@ -9,25 +9,25 @@
 
 use super::object_log::ObjectLog;
 use crate::TierError;
+use crate::access::Access;
 use crate::disk::{DiskPages, PageRanges};
 use crate::error::told_of;
-use crate::front::Front;
 use crate::to_disk::named;
 use entresol_core::PageId;
 use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct LostPages {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
     has_no_log_above: bool,
 }
 
 impl LostPages {
-    pub(crate) fn new(front: &Arc<Front>, disk: &Arc<DiskPages>, objects: &ObjectLog) -> Self {
-        let is_raw = front.options.page_format.has_no_owner_with_a_log();
+    pub(crate) fn new(access: &Arc<Access>, disk: &Arc<DiskPages>, objects: &ObjectLog) -> Self {
+        let is_raw = access.options.page_format.has_no_owner_with_a_log();
         let has_no_log_above = is_raw && !objects.has_table();
-        Self { front: front.clone(), disk: disk.clone(), has_no_log_above }
+        Self { access: access.clone(), disk: disk.clone(), has_no_log_above }
     }
 
     /// Records pages as lost that are damaged, as these errors say. Then their slots may be used again.
@@ -37,7 +37,7 @@ impl LostPages {
     pub(crate) fn lose(&self, faults: &[TierError]) -> Result<(), TierError> {
         let Some(first) = faults.first() else { return Ok(()) };
 
-        match self.has_no_log_above && self.disk.lose(Some(self.front.clone()), &named(faults))? {
+        match self.has_no_log_above && self.disk.lose(Some(self.access.clone()), &named(faults))? {
             true => Ok(()),
             false => Err(first.clone()),
         }
@@ -49,7 +49,7 @@ impl LostPages {
         for page in
             self.disk.lost().into_iter().flat_map(|missing| missing.within(PageId(0), PageId(u64::MAX)))
         {
-            if !self.front.is_dirty(page)? {
+            if !self.access.is_dirty(page)? {
                 lost.insert(page);
             }
         }

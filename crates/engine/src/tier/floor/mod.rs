@@ -1,5 +1,5 @@
-//! The floor of a tier: the devices and the front, and what a ring and slots both need. Nothing here knows
-//! which of the two stands above.
+//! The floor of a tier: the devices and the access to the cache, and what a ring and slots both need. Nothing
+//! here knows which of the two stands above.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -40,8 +40,8 @@ pub(crate) mod turns;
 pub(crate) mod wanted;
 pub(crate) mod writers;
 
+use crate::access::{Access, ServedSegment};
 use crate::disk::{DiskPages, DurableNotes};
-use crate::front::{Front, ServedSegment};
 use above::Above;
 use budget::WriteBudget;
 use causes::Causes;
@@ -61,7 +61,7 @@ use turns::Turns;
 
 /// See the module's header. The parts are shared with those above.
 pub(crate) struct Floor {
-    pub front: Arc<Front>,
+    pub access: Arc<Access>,
     pub flash: Arc<Flash>,
     pub disk: Arc<DiskPages>,
     pub superblocks: Arc<Superblocks>,
@@ -86,7 +86,7 @@ pub(crate) struct Floor {
 
 /// What a floor is made of.
 pub(crate) struct Ground {
-    pub front: Arc<Front>,
+    pub access: Arc<Access>,
     pub flash: Flash,
     pub disk: DiskPages,
     /// As last written, to all copies.
@@ -96,30 +96,30 @@ pub(crate) struct Ground {
 
 impl Floor {
     pub(crate) fn new(ground: Ground) -> Self {
-        let Ground { front, flash, disk, superblock, served } = ground;
+        let Ground { access, flash, disk, superblock, served } = ground;
         let (flash, disk) = (Arc::new(flash), Arc::new(disk));
-        let (page_format, cache) = (front.options.page_format, superblock.cache);
+        let (page_format, cache) = (access.options.page_format, superblock.cache);
         let has_no_log_above = page_format.has_no_owner_with_a_log();
-        let can_degrade = has_no_log_above && front.options.objects == 0 && front.is_log();
+        let can_degrade = has_no_log_above && access.options.objects == 0 && access.is_log();
         let degrading = can_degrade.then(Degrading::default).map(Arc::new);
         let served = served.map(Arc::new);
         let upstream = Arc::new(Above::default());
         let notes = Arc::new(DurableNotes::default());
-        let superblocks = Arc::new(Superblocks::new(&front, &flash, &disk, superblock));
+        let superblocks = Arc::new(Superblocks::new(&access, &flash, &disk, superblock));
         let renewals = Arc::new(Renewals::new(&disk, &superblocks));
-        let causes = Arc::new(Causes::new(&front, &disk));
-        let failures = Arc::new(Failures::new(&front, &disk, &causes, degrading, served.clone(), cache));
-        let budget = Arc::new(WriteBudget::new(&front));
-        let disk_writes = Arc::new(DiskWrites::new(&front, &disk, &causes));
-        let objects = Arc::new(ObjectLog::new(&front, &flash, &renewals, cache));
+        let causes = Arc::new(Causes::new(&access, &disk));
+        let failures = Arc::new(Failures::new(&access, &disk, &causes, degrading, served.clone(), cache));
+        let budget = Arc::new(WriteBudget::new(&access));
+        let disk_writes = Arc::new(DiskWrites::new(&access, &disk, &causes));
+        let objects = Arc::new(ObjectLog::new(&access, &flash, &renewals, cache));
         Self {
-            lost: Arc::new(LostPages::new(&front, &disk, &objects)),
+            lost: Arc::new(LostPages::new(&access, &disk, &objects)),
             objects,
-            destager: Arc::new(Destager::new(&front, &disk, &upstream)),
-            entry: Arc::new(Entry::new(&front, &disk, &disk_writes, &budget, &notes, &upstream)),
-            staged: Arc::new(StagedPages::new(&front, &causes)),
+            destager: Arc::new(Destager::new(&access, &disk, &upstream)),
+            entry: Arc::new(Entry::new(&access, &disk, &disk_writes, &budget, &notes, &upstream)),
+            staged: Arc::new(StagedPages::new(&access, &causes)),
             turns: has_no_log_above.then(Turns::default).map(Arc::new),
-            front,
+            access,
             flash,
             disk,
             superblocks,
@@ -136,7 +136,7 @@ impl Floor {
 
     /// Checkpoints in which `placement` makes durable what is on flash.
     pub(crate) fn checkpointer(&self, placement: impl MakeDurable + 'static) -> Arc<Checkpointer> {
-        let Self { front, disk, staged, failures, .. } = self;
-        Arc::new(Checkpointer::new(front, disk, staged, failures, Box::new(placement)))
+        let Self { access, disk, staged, failures, .. } = self;
+        Arc::new(Checkpointer::new(access, disk, staged, failures, Box::new(placement)))
     }
 }

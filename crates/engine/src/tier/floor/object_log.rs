@@ -14,9 +14,9 @@
 use super::flash::Flash;
 use super::renewals::Renewals;
 use crate::TierError;
+use crate::access::Access;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use crate::front::Front;
 use crate::recover::{log_offset, snapshot_offset};
 use crate::region::objects_config;
 use arrayvec::ArrayVec;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct ObjectLog {
-    front: Arc<Front>,
+    access: Arc<Access>,
     flash: Arc<Flash>,
     renewals: Arc<Renewals>,
     /// `None`: the cache has no table of objects.
@@ -80,12 +80,17 @@ fn next(objects: &mut Objects<'_>, wanted: Sequence, scratch: &mut [u8]) -> Next
 
 impl ObjectLog {
     /// Of the table that the front's options say, if they say one.
-    pub(crate) fn new(front: &Arc<Front>, flash: &Arc<Flash>, renewals: &Arc<Renewals>, cache: Uuid) -> Self {
-        let table = objects_config(&front.options, cache).map(|config| {
+    pub(crate) fn new(
+        access: &Arc<Access>,
+        flash: &Arc<Flash>,
+        renewals: &Arc<Renewals>,
+        cache: Uuid,
+    ) -> Self {
+        let table = objects_config(&access.options, cache).map(|config| {
             let writer = Writer { blocks: AlignedBuffer::new(LOG_BUFFERS * BLOCK_BYTES), failed: None };
             Table { config, writer: Mutex::new(Rank::ObjectLog, writer) }
         });
-        Self { front: front.clone(), flash: flash.clone(), renewals: renewals.clone(), table }
+        Self { access: access.clone(), flash: flash.clone(), renewals: renewals.clone(), table }
     }
 
     /// The cache has a table of objects.
@@ -94,7 +99,7 @@ impl ObjectLog {
     }
 
     fn with_table<R>(&self, step: impl FnOnce(&mut Objects<'_>) -> R) -> Result<R, Gone> {
-        self.front.with_objects(|_, objects| step(objects.expect("the cache has a table of objects")))
+        self.access.with_objects(|_, objects| step(objects.expect("the cache has a table of objects")))
     }
 
     /// Makes durable all that was defined, retired and cut so far. It costs nothing if that is so already.
@@ -164,7 +169,7 @@ impl ObjectLog {
 
     /// Drops all dead pages, so that none goes to disk. Nobody uses the cache any more.
     pub(crate) fn drop_dead(&self) -> Result<(), Gone> {
-        self.front.with_objects(|partition, objects| {
+        self.access.with_objects(|partition, objects| {
             let entries = 0..partition.entries();
             if let (Some(objects), Some(log)) = (objects, partition.log_mut()) {
                 log.drop_dead(entries, |page, position| objects.is_dead(page, position));

@@ -2,26 +2,26 @@
 
 use super::causes::Causes;
 use crate::TierError;
-use crate::front::Front;
+use crate::access::Access;
 use entresol_core::{Extent, FlushGoal, Position};
 use std::sync::Arc;
 
 /// Pages in staging, and records of forgotten ones.
 pub(crate) struct StagedPages {
-    front: Arc<Front>,
+    access: Arc<Access>,
     causes: Arc<Causes>,
 }
 
 impl StagedPages {
-    pub(crate) fn new(front: &Arc<Front>, causes: &Arc<Causes>) -> Self {
-        Self { front: front.clone(), causes: causes.clone() }
+    pub(crate) fn new(access: &Arc<Access>, causes: &Arc<Causes>) -> Self {
+        Self { access: access.clone(), causes: causes.clone() }
     }
 
     /// Waits until everything staged so far is on flash. Returns the rear at the time of the call.
     /// With log placement records of forgotten pages are durable, too.
     pub(crate) fn drain(&self) -> Result<Position, TierError> {
         self.causes.settle_dead()?;
-        let mut goal = self.front.with(|partition| FlushGoal::begin(partition, Extent::Published))?;
+        let mut goal = self.access.with(|partition| FlushGoal::begin(partition, Extent::Published))?;
         self.reach(&mut goal, |_| false)?;
         Ok(goal.rear())
     }
@@ -33,25 +33,25 @@ impl StagedPages {
         goal: &mut FlushGoal,
         needs_group: impl Fn(Position) -> bool,
     ) -> Result<bool, TierError> {
-        self.front.writes.notify_one();
+        self.access.writes.notify_one();
         loop {
-            let seen = self.front.progress.epoch();
-            if !self.front.check_running()? {
+            let seen = self.access.progress.epoch();
+            if !self.access.check_running()? {
                 return Ok(false);
             }
             let may_record = self.causes.settle_oldest_record()?;
             // The background tasks, which do this otherwise, may be waiting for room themselves.
             self.causes.settle_dead_if_possible()?;
-            let is_over = self.front.with(|partition| {
+            let is_over = self.access.with(|partition| {
                 let needs_group = needs_group(partition.window().1);
                 goal.step(partition, may_record, needs_group)
             })?;
             if is_over {
                 return Ok(true);
             }
-            self.front.writes.notify_one();
-            self.front.background.notify_one();
-            self.front.await_progress(seen)?;
+            self.access.writes.notify_one();
+            self.access.background.notify_one();
+            self.access.await_progress(seen)?;
         }
     }
 }

@@ -13,10 +13,10 @@
 
 use super::flash::Flash;
 use crate::TierError;
+use crate::access::Access;
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::error::flash_error;
-use crate::front::Front;
 use entresol_core::Position;
 use entresol_format::BLOCK_BYTES;
 use entresol_format::superblock::{COPIES, Superblock};
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The superblock as last written.
 pub(crate) struct Superblocks {
-    front: Arc<Front>,
+    access: Arc<Access>,
     flash: Arc<Flash>,
     disk: Arc<DiskPages>,
     last: Mutex<Last>,
@@ -63,13 +63,13 @@ impl Last {
 impl Superblocks {
     /// `last` was written to all copies.
     pub(crate) fn new(
-        front: &Arc<Front>,
+        access: &Arc<Access>,
         flash: &Arc<Flash>,
         disk: &Arc<DiskPages>,
         last: Superblock,
     ) -> Self {
         Self {
-            front: front.clone(),
+            access: access.clone(),
             flash: flash.clone(),
             disk: disk.clone(),
             recorded_front: AtomicU64::new(last.front.0),
@@ -97,12 +97,12 @@ impl Superblocks {
     fn write_next(&self, last: &mut Last, change: impl FnOnce(&mut Superblock)) -> Result<(), TierError> {
         let mut next = last.newest();
         let Last { block, copies } = last;
-        if self.front.is_log() {
+        if self.access.is_log() {
             let ((front, rear), published) =
-                self.front.with(|partition| (partition.window(), partition.published()))?;
+                self.access.with(|partition| (partition.window(), partition.published()))?;
             (next.front, next.rear, next.durable) = (front, rear, published);
         }
-        if let Some(marks) = self.front.board.marks() {
+        if let Some(marks) = self.access.board.marks() {
             next.marks = marks;
         }
         if let Some(log) = self.disk.log() {
@@ -118,9 +118,9 @@ impl Superblocks {
         let oldest =
             |field: fn(&Superblock) -> Position| copies.iter().map(field).min().expect("there are copies");
         self.front_is_recorded(oldest(|copy| copy.front));
-        if self.front.is_log() {
+        if self.access.is_log() {
             let front = self.recorded_front();
-            self.front.records_are_durable(0, front)?;
+            self.access.records_are_durable(0, front)?;
         }
         self.oldest_durable.store(oldest(|copy| copy.durable).0, SeqCst);
         self.newest_durable.store(next.durable.0, SeqCst);
@@ -132,7 +132,7 @@ impl Superblocks {
 
     /// Sees to it that groups up to the position `end` may be written.
     pub(crate) fn allow_writes_to(&self, end: Position) -> Result<(), TierError> {
-        let slots = u64::from(self.front.config.slots);
+        let slots = u64::from(self.access.config.slots);
         let front_needed = end.0.saturating_sub(slots);
         let oldest_needed = end.0.saturating_sub(slots * 7 / 8);
         let newest_needed = end.0.saturating_sub(slots * 7 / (8 * COPIES));
@@ -157,14 +157,14 @@ impl Superblocks {
 
     /// The owner's marks are durable from now on.
     pub(crate) fn mark(&self, marks: [u64; 2]) -> Result<(), TierError> {
-        self.front.board.set_marks(marks);
+        self.access.board.set_marks(marks);
         self.write(|_| ())?;
         self.double_marks()
     }
 
     /// New marks of the owner are on two copies, so that one may be lost.
     pub(crate) fn double_marks(&self) -> Result<(), TierError> {
-        let Some(marks) = self.front.board.marks() else { return Ok(()) };
+        let Some(marks) = self.access.board.marks() else { return Ok(()) };
         let copies = self.last.lock().copies.iter().filter(|copy| copy.marks == marks).count();
         if copies < 2 { self.write(|_| ()) } else { Ok(()) }
     }

@@ -1,7 +1,7 @@
 //! Who may write a page, where no log stands above: one writer at a time.
 
 use super::disk_writes::RUN_PAGES_MAX;
-use crate::front::Front;
+use crate::access::Access;
 use crate::signal::Signal;
 use arrayvec::ArrayVec;
 use entresol_core::{PageId, Partition, Position};
@@ -9,7 +9,8 @@ use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_shm::Gone;
 use std::collections::HashMap;
 
-/// PageWrites that are being written, and whether the new version may be read from flash before the disk has it.
+/// Pages that are being written, and whether the new version may be read from flash before the disk has
+/// it.
 type Writes = HashMap<PageId, bool>;
 
 /// What writes of this kind share.
@@ -108,33 +109,33 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// PageWrites and their bytes.
+/// Pages and their bytes.
 type PageWrites<'a> = &'a [(PageId, &'a [u8])];
 
-/// PageWrites on their way to disk, until dropped: no read of one of them enters the flash.
+/// Pages on their way to disk, until dropped: no read of one of them enters the flash.
 pub(crate) struct Writing<'a> {
-    front: &'a Front,
+    access: &'a Access,
     announced: PageWrites<'a>,
     /// Those that stay on flash meanwhile: all of them, or none.
     held: PageWrites<'a>,
 }
 
 impl<'a> Writing<'a> {
-    pub(crate) fn begin(front: &'a Front, pages: PageWrites<'a>) -> Result<Self, Gone> {
-        Self::begin_held(front, pages, |_| &[])
+    pub(crate) fn begin(access: &'a Access, pages: PageWrites<'a>) -> Result<Self, Gone> {
+        Self::begin_held(access, pages, |_| &[])
     }
 
     /// `hold` holds the new versions of pages on flash, and says which.
     pub(crate) fn begin_held(
-        front: &'a Front,
+        access: &'a Access,
         pages: PageWrites<'a>,
         hold: impl FnOnce(&mut Partition<'_>) -> PageWrites<'a>,
     ) -> Result<Self, Gone> {
-        let held = front.with(|partition| {
-            pages.iter().for_each(|(page, _)| front.order.write_begins(*page));
+        let held = access.with(|partition| {
+            pages.iter().for_each(|(page, _)| access.order.write_begins(*page));
             hold(partition)
         })?;
-        Ok(Self { front, announced: pages, held })
+        Ok(Self { access, announced: pages, held })
     }
 
     /// No page is held.
@@ -145,10 +146,10 @@ impl<'a> Writing<'a> {
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        let Self { front, announced, held } = self;
+        let Self { access, announced, held } = self;
         // Where the memory is given up, so is the order.
-        let _ = front.step(|partition| {
-            announced.iter().for_each(|(page, _)| front.order.write_ends(*page));
+        let _ = access.step(|partition| {
+            announced.iter().for_each(|(page, _)| access.order.write_ends(*page));
             if let Some(log) = partition.log_mut() {
                 held.iter().for_each(|(page, _)| log.let_go(*page));
             }

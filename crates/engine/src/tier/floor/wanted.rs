@@ -11,10 +11,10 @@ use super::failures::Failures;
 use super::flash::Flash;
 use super::renewals::Renewals;
 use super::staged::StagedPages;
+use crate::access::Access;
 use crate::api::PageSet;
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
-use crate::front::Front;
 use crate::names::Names;
 use crate::to_disk::{READS_MAX, named, read_what_is_there};
 use crate::{TierError, points};
@@ -23,7 +23,7 @@ use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId};
 use entresol_objects::{ObjectId, Objects};
 use std::sync::Arc;
 
-/// PageSet that are copied between two syncs of the disk.
+/// Pages that are copied between two syncs of the disk.
 const BATCH: usize = READS_MAX;
 
 type Copies = ArrayVec<CleanPage, BATCH>;
@@ -51,7 +51,7 @@ fn begin(
 
 /// See the module's header.
 pub(crate) struct WantedPages {
-    front: Arc<Front>,
+    access: Arc<Access>,
     flash: Arc<Flash>,
     disk: Arc<DiskPages>,
     staged: Arc<StagedPages>,
@@ -63,7 +63,7 @@ pub(crate) struct WantedPages {
 impl WantedPages {
     pub(crate) fn new(floor: &Floor) -> Self {
         Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             flash: floor.flash.clone(),
             disk: floor.disk.clone(),
             staged: floor.staged.clone(),
@@ -87,24 +87,24 @@ impl WantedPages {
         wanted: &PageSet,
         damaged: &mut Vec<TierError>,
     ) -> Result<u64, TierError> {
-        if !self.front.check_running()? {
+        if !self.access.check_running()? {
             return self.destage_without_flash(wanted, 0);
         }
         // What is staged is in slots then.
         let mut drained = self.staged.drain()?;
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
-        let entered = || self.front.with(|partition| Position(partition.occupancy().entered));
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.page_bytes());
+        let entered = || self.access.with(|partition| Position(partition.occupancy().entered));
         let mut copied = 0;
         for batch in self.dirty_of(wanted)?.chunks(BATCH) {
             let mut left: ArrayVec<PageId, BATCH> = batch.iter().copied().collect();
             while !left.is_empty() {
-                let seen = self.front.progress.epoch();
-                if !self.front.check_running()? {
+                let seen = self.access.progress.epoch();
+                if !self.access.check_running()? {
                     return self.destage_without_flash(wanted, copied);
                 }
                 let Some(under_way) = self.failures.begin_job() else { continue };
                 let (copies, busy) = self
-                    .front
+                    .access
                     .with_objects(|partition, objects| begin(partition, objects.as_deref(), &left))?;
                 if copies.is_empty() && !busy.is_empty() {
                     points::WANTED_BUSY.reach();
@@ -115,8 +115,8 @@ impl WantedPages {
                         // Those that enter meanwhile are after this.
                         drained = self.staged.drain()?;
                     } else {
-                        self.front.background.notify_one();
-                        self.front.await_progress(seen)?;
+                        self.access.background.notify_one();
+                        self.access.await_progress(seen)?;
                     }
                 } else {
                     copied += self.copy_wanted(&copies, &mut buffer, damaged)?;
@@ -126,7 +126,7 @@ impl WantedPages {
                 left = busy;
             }
         }
-        // PageSet that went to disk past the flash are durable there, too.
+        // Pages that went to disk past the flash are durable there, too.
         self.disk.sync().inspect_err(|error| self.failures.fail(error.clone()))?;
         Ok(copied)
     }
@@ -152,9 +152,9 @@ impl WantedPages {
         let mut dirty: Vec<PageId> = Vec::new();
         loop {
             // In memory that is taken before the latch.
-            let count = self.front.with(|partition| partition.occupancy().dirty)?;
+            let count = self.access.with(|partition| partition.occupancy().dirty)?;
             dirty.reserve(count as usize);
-            let is_all = self.front.with(|partition| {
+            let is_all = self.access.with(|partition| {
                 let has_room = partition.occupancy().dirty as usize <= dirty.capacity();
                 if has_room {
                     dirty.extend(partition.dirty_slots().map(|(_, page)| page));
@@ -172,7 +172,7 @@ impl WantedPages {
                 let name = &name[..length.min(name.len())];
                 let mut named = Vec::with_capacity(dirty.len());
                 for of_object in dirty.chunk_by(|a, b| a.object() == b.object()) {
-                    let locator = self.front.locator(ObjectId(of_object[0].object()));
+                    let locator = self.access.locator(ObjectId(of_object[0].object()));
                     if locator.is_some_and(|locator| locator.starts_with(name)) {
                         named.extend_from_slice(of_object);
                     }
@@ -196,7 +196,7 @@ impl WantedPages {
         let before = damaged.len();
         let written = self.write_wanted(copies, buffer, damaged);
         let stays = named(&damaged[before..]);
-        self.front.with(|partition| {
+        self.access.with(|partition| {
             for page in copies {
                 // A damaged page stays where it is, and its owner is told.
                 match written.is_ok() && !stays.contains(&page.page) {
@@ -205,7 +205,7 @@ impl WantedPages {
                 }
             }
         })?;
-        self.front.job_is_done();
+        self.access.job_is_done();
         // A failed write or sync may have lost those of other tasks.
         written.inspect_err(|error| self.failures.fail(error.clone()))?;
         Ok((copies.len() - stays.len()) as u64)
@@ -219,15 +219,15 @@ impl WantedPages {
     ) -> Result<(), TierError> {
         let wanted: ArrayVec<(PageId, SlotId), BATCH> =
             copies.iter().map(|page| (page.page, page.slot)).collect();
-        let proofs: ArrayVec<u32, BATCH> = self.front.proofs(wanted.iter().map(|(_, slot)| *slot))?;
+        let proofs: ArrayVec<u32, BATCH> = self.access.proofs(wanted.iter().map(|(_, slot)| *slot))?;
         let prove = |at: usize, data: &[u8]| {
             let page = &copies[at];
-            self.front.prove(data, page.page, page.slot, page.generation, proofs[at])
+            self.access.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
         let (mut pages, faults) =
-            read_what_is_there(&**self.flash, self.front.flash_format(), &wanted, buffer, prove)?;
+            read_what_is_there(&**self.flash, self.access.flash_format(), &wanted, buffer, prove)?;
         damaged.extend(faults);
-        self.front.tallies().dequeue_reads.add(copies.len());
+        self.access.tallies().dequeue_reads.add(copies.len());
         points::WANTED_COPIED.reach();
         self.destager.destage(&mut pages)?;
         self.disk.sync()?;
@@ -239,12 +239,12 @@ impl WantedPages {
 
     /// Waits for a dequeue that is due: while pages were copied, none could begin.
     fn let_dequeues_begin(&self) -> Result<(), TierError> {
-        let seen = self.front.progress.epoch();
-        self.front.background.notify_one();
-        if self.front.check_running()?
-            && self.front.with(|partition| partition.log().is_some_and(|log| log.dequeue_is_due()))?
+        let seen = self.access.progress.epoch();
+        self.access.background.notify_one();
+        if self.access.check_running()?
+            && self.access.with(|partition| partition.log().is_some_and(|log| log.dequeue_is_due()))?
         {
-            self.front.await_progress(seen)?;
+            self.access.await_progress(seen)?;
         }
         Ok(())
     }

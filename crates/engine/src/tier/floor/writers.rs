@@ -4,8 +4,8 @@ use super::Floor;
 use super::budget::WriteBudget;
 use super::failures::Failures;
 use crate::TierError;
+use crate::access::Access;
 use crate::buffer::AlignedBuffer;
-use crate::front::Front;
 use entresol_core::WritePages;
 use entresol_runtime::now;
 use entresol_shm::Gone;
@@ -29,15 +29,15 @@ pub(crate) trait Writes {
 
 /// What a writer's loop needs.
 pub(crate) struct WriterLoop {
-    front: Arc<Front>,
+    access: Arc<Access>,
     failures: Arc<Failures>,
     budget: Arc<WriteBudget>,
 }
 
 impl WriterLoop {
     pub(crate) fn new(floor: &Floor) -> Self {
-        let (front, failures) = (floor.front.clone(), floor.failures.clone());
-        Self { front, failures, budget: floor.budget.clone() }
+        let (access, failures) = (floor.access.clone(), floor.failures.clone());
+        Self { access, failures, budget: floor.budget.clone() }
     }
 
     /// Does write jobs until the tier stops.
@@ -45,7 +45,7 @@ impl WriterLoop {
         let mut scratch = AlignedBuffer::new(0);
         let mut pages = WritePages::new();
         loop {
-            let seen = self.front.writes.epoch();
+            let seen = self.access.writes.epoch();
             let Some(under_way) = self.failures.begin_job() else { return };
             let next = match writes.next(&mut pages) {
                 Ok(next) => next,
@@ -53,19 +53,19 @@ impl WriterLoop {
             };
             let Some(job) = next else {
                 drop(under_way);
-                self.front.writes.wait(seen);
+                self.access.writes.wait(seen);
                 continue;
             };
             // There may be more: another writer looks.
-            self.front.writes.notify_one();
+            self.access.writes.notify_one();
             let begin = now();
             if let Err(error) = writes.carry_out(job, &pages, &mut scratch) {
                 return self.failures.fail(error);
             }
-            self.front.tallies().writes_took.ends(begin);
-            self.front.tallies().flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
+            self.access.tallies().writes_took.ends(begin);
+            self.access.tallies().flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
             self.budget.look();
-            self.front.job_is_done();
+            self.access.job_is_done();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Puts a tier together, when its open has found everything.
 
+use crate::access::{self, Access, Opened};
 use crate::disk::{DiskPages, Home};
-use crate::front::{self, Front, Opened};
 use crate::region::Region;
 use crate::tier::floor::Ground;
 use crate::tier::floor::flash::Flash;
@@ -37,17 +37,17 @@ pub(crate) fn assemble(
         FoundPages::Slots(slots) => (slots.first, slots.directory.as_ref().map(SlotDirectory::listed)),
     };
     let (page_bytes, page_format, layout) = (options.page_bytes, options.page_format, options.layout());
-    let front = Front::new(options, flash.clone(), superblock.stamps(), region, first.0, listed);
-    let (front, served, unpublished) = match sharing {
-        None => (front, None, None),
+    let access = Access::new(options, flash.clone(), superblock.stamps(), region, first.0, listed);
+    let (access, served, unpublished) = match sharing {
+        None => (access, None, None),
         Some(sharing) => {
             let opened = Opened { cache: superblock.cache, epoch: superblock.epoch };
-            let (front, served, unpublished) = front::serve(&front, sharing, opened)?;
-            (front, Some(served), Some(unpublished))
+            let (access, served, unpublished) = access::serve(&access, sharing, opened)?;
+            (access, Some(served), Some(unpublished))
         }
     };
-    let front = Arc::new(front);
-    let disk = DiskPages::at_home(home, front.clone(), page_bytes, page_format);
-    let ground = Ground { front, flash: Flash::new(flash, layout), disk, superblock, served };
+    let access = Arc::new(access);
+    let disk = DiskPages::at_home(home, access.clone(), page_bytes, page_format);
+    let ground = Ground { access, flash: Flash::new(flash, layout), disk, superblock, served };
     Ok(Parts::new(ground, found, unpublished))
 }

@@ -1,8 +1,8 @@
 //! The end of a tier.
 
 use crate::TierError;
+use crate::access::Access;
 use crate::disk::DiskPages;
-use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::superblocks::Superblocks;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Closer {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
     superblocks: Arc<Superblocks>,
     failures: Arc<Failures>,
@@ -22,7 +22,7 @@ pub(crate) struct Closer {
 impl Closer {
     pub(crate) fn new(floor: &Floor, room: &Room) -> Self {
         Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             disk: floor.disk.clone(),
             superblocks: floor.superblocks.clone(),
             failures: floor.failures.clone(),
@@ -32,21 +32,21 @@ impl Closer {
 
     /// The last checkpoint: afterwards the next open is warm.
     pub(crate) fn finish(&self) -> Result<(), TierError> {
-        if self.front.state.is_closed() {
+        if self.access.state.is_closed() {
             return Ok(());
         }
-        if !self.front.check_running()? {
+        if !self.access.check_running()? {
             return self.disk.sync();
         }
         self.room.checkpointer().checkpoint()?;
         // The flash may have failed meanwhile, or fail now: then the disk serves, and is all that is closed.
-        let closed = match self.front.check_running()? {
+        let closed = match self.access.check_running()? {
             true => self.close_flash(),
             false => return self.disk.sync(),
         };
         let Err(error) = closed else { return Ok(()) };
         self.failures.fail(error.clone());
-        match self.front.check_running() {
+        match self.access.check_running() {
             Ok(false) => self.disk.sync(),
             _ => Err(error),
         }
@@ -55,8 +55,8 @@ impl Closer {
     /// The next open finds that everything is on flash.
     fn close_flash(&self) -> Result<(), TierError> {
         let directory = self.room.write_directory()?;
-        let entered = self.front.with(|partition| partition.occupancy().entered)?;
-        let rear = Position(entered.next_multiple_of(self.front.config.group_pages.into()));
+        let entered = self.access.with(|partition| partition.occupancy().entered)?;
+        let rear = Position(entered.next_multiple_of(self.access.config.group_pages.into()));
         self.superblocks.write(|superblock| {
             superblock.clean = true;
             superblock.directory = directory;

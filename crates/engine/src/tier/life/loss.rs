@@ -1,8 +1,8 @@
 //! Before the disk is released: the pages that are lost with that.
 
+use crate::access::Access;
 use crate::api::PageSet;
 use crate::disk::DiskPages;
-use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::lost::LostPages;
 use crate::tier::floor::wanted::WantedPages;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Losses {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
     lost: Arc<LostPages>,
     wanted: Arc<WantedPages>,
@@ -24,7 +24,7 @@ pub(crate) struct Losses {
 impl Losses {
     pub(crate) fn new(floor: &Floor, room: &Room, wanted: &Arc<WantedPages>) -> Self {
         Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             disk: floor.disk.clone(),
             lost: floor.lost.clone(),
             wanted: wanted.clone(),
@@ -42,7 +42,7 @@ impl Losses {
             return Ok(lost);
         }
         let mut damaged = Vec::new();
-        if self.front.is_log() && self.front.check_running()? {
+        if self.access.is_log() && self.access.check_running()? {
             self.wanted.destage_found(&PageSet::ALL, &mut damaged)?;
         }
         let mut lost = self.lost.now()?;

@@ -122,11 +122,11 @@ pub(super) fn open(
     let superblock = Superblock { cache: label.cache, epoch: label.epoch, ..superblock };
     let pages = FoundPages::empty(options, &superblock);
     let parts = assemble(base, superblock, region, pages)?;
-    let (front, disk) = (&parts.floor.front, &parts.floor.disk);
-    let missing = Missing::restored(&record, front.clone());
+    let (access, disk) = (&parts.floor.access, &parts.floor.disk);
+    let missing = Missing::restored(&record, access.clone());
     // Without the flash nobody knows what arrived there: all of it, so that nothing is lost in silence.
     let is_newer = |page: PageId| {
-        let found = front.with(|partition| partition.peek(page));
+        let found = access.with(|partition| partition.peek(page));
         !is_read || matches!(found, Ok(Lookup::Flash { dirty: true, .. }))
     };
     missing.settle(&disk.label_device(), is_newer)?;
@@ -138,7 +138,7 @@ pub(super) fn open(
     );
     disk.lacks(missing);
     events::degraded(&notice);
-    front.state.degrade(notice.clone());
+    access.state.degrade(notice.clone());
     report.notices.push(notice);
     Ok(parts)
 }

@@ -3,7 +3,7 @@
 //! ([`entresol_core::Log::confirm`]), of a full one a superblock.
 
 use crate::TierError;
-use crate::front::Front;
+use crate::access::Access;
 use crate::tier::floor::Floor;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::superblocks::Superblocks;
@@ -29,22 +29,22 @@ enum Unconfirmed {
 
 /// See the module's header.
 pub(crate) struct Confirmer {
-    front: Arc<Front>,
+    access: Arc<Access>,
     superblocks: Arc<Superblocks>,
     failures: Arc<Failures>,
 }
 
 impl Confirmer {
     pub(crate) fn new(floor: &Floor) -> Self {
-        let (front, superblocks) = (floor.front.clone(), floor.superblocks.clone());
-        Self { front, superblocks, failures: floor.failures.clone() }
+        let (access, superblocks) = (floor.access.clone(), floor.superblocks.clone());
+        Self { access, superblocks, failures: floor.failures.clone() }
     }
 
     /// Confirms flushes until the tier stops. Sleeps until there is one.
     pub(crate) fn task(&self) {
         loop {
             let seen = self.failures.flushes.epoch();
-            if self.front.state.is_stopped() {
+            if self.access.state.is_stopped() {
                 return;
             }
             let Ok(unconfirmed) = self.unconfirmed() else { return };
@@ -54,7 +54,7 @@ impl Confirmer {
             };
             for _ in 0..SLICES {
                 sleep(IDLE / SLICES);
-                if self.front.state.is_stopped() {
+                if self.access.state.is_stopped() {
                     return;
                 }
             }
@@ -69,7 +69,7 @@ impl Confirmer {
 
     fn unconfirmed(&self) -> Result<Option<Unconfirmed>, Gone> {
         let (parts, published) = self
-            .front
+            .access
             .with(|partition| (partition.log().and_then(|log| log.unconfirmed()), partition.published()))?;
 
         let groups = (published > self.superblocks.told_durable()).then_some(Unconfirmed::Groups(published));
@@ -83,8 +83,8 @@ impl Confirmer {
         }
         match unconfirmed {
             Unconfirmed::Parts(flushed) => {
-                self.front.in_log(|log| log.confirm(flushed))?;
-                self.front.writes.notify_one();
+                self.access.in_log(|log| log.confirm(flushed))?;
+                self.access.writes.notify_one();
             }
             Unconfirmed::Groups(_) => {
                 let Some(_under_way) = self.failures.begin_job() else { return Ok(true) };

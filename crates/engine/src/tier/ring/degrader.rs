@@ -7,10 +7,10 @@
 //!   the disk lacks. No job that moves pages is under way then.
 //! - From then on nothing is written to flash.
 
+use crate::access::{Access, State};
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::begin_epoch;
 use crate::disk::{DiskPages, Missing, PageRanges, RANGES_AT_FIRST};
-use crate::front::{Front, State};
 use crate::rescue::Rescue;
 use crate::tier::floor::Floor;
 use crate::tier::floor::failures::{Degrading, Failures, poison};
@@ -33,7 +33,7 @@ const SLICE: Duration = Duration::from_millis(50);
 
 /// See the module's header.
 pub(crate) struct Degrader {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
     failures: Arc<Failures>,
     degrading: Arc<Degrading>,
@@ -44,7 +44,7 @@ impl Degrader {
     /// `None`: the tier cannot become degraded.
     pub(crate) fn new(floor: &Floor) -> Option<Self> {
         Some(Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             disk: floor.disk.clone(),
             degrading: floor.failures.degrading.clone()?,
             failures: floor.failures.clone(),
@@ -68,7 +68,7 @@ impl Degrader {
                 break;
             }
             // A tier in state `Leaving` enters its final state soon.
-            if self.degrading.ends.load(SeqCst) && self.front.state.now() != State::Leaving {
+            if self.degrading.ends.load(SeqCst) && self.access.state.now() != State::Leaving {
                 return;
             }
             self.degrading.wait(seen);
@@ -92,7 +92,7 @@ impl Degrader {
     }
 
     pub(crate) fn is_degraded(&self) -> bool {
-        self.front.state.now() == State::Degraded
+        self.access.state.now() == State::Degraded
     }
 
     /// The flash has failed with `error`. Requests wait meanwhile.
@@ -101,13 +101,13 @@ impl Degrader {
         let (durable, staged) = self.what_disk_lacks()?;
         let lost = self.disk.lost().map_or(0, |missing| missing.count().1.len());
         let durable = self.make_few(durable, staged.ranges() + lost)?;
-        self.disk.flash_fails(self.front.clone(), (durable, staged), |label| {
+        self.disk.flash_fails(self.access.clone(), (durable, staged), |label| {
             (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);
             begin_epoch(label);
             (label.dirty_possible, label.lost) = (true, false);
         })?;
         // What is in memory alone, so that a flush has nothing to do.
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.page_bytes());
         let (mut from, missing) = (PageId(0), self.disk.missing());
         while missing.is_some_and(Missing::has_staged) {
             let next = self.disk.salvage(from, &mut buffer)?;
@@ -120,30 +120,30 @@ impl Degrader {
             missing.map_or(0, |missing| missing.count().0)
         );
         events::degraded(&notice);
-        self.front.state.degrade(notice);
+        self.access.state.degrade(notice);
         Ok(())
     }
 
     fn cannot_degrade(&self, error: &TierError) {
-        let unsaved = self.front.with(|partition| partition.unsaved()).unwrap_or_default();
-        self.front.state.poison(poison(error, unsaved));
+        let unsaved = self.access.with(|partition| partition.unsaved()).unwrap_or_default();
+        self.access.state.poison(poison(error, unsaved));
         self.failures.wake_all();
     }
 
     /// The pages of which flash has a newer version than the disk, and those of which memory has one.
     fn what_disk_lacks(&self) -> Result<(PageRanges, PageRanges), TierError> {
-        let mut slots: Vec<PageId> = self.front.collect(|partition, found| {
+        let mut slots: Vec<PageId> = self.access.collect(|partition, found| {
             let is_destaged = |slot| partition.log().is_some_and(|log| log.is_destaged(slot));
             let lacking = partition.dirty_slots().filter(|(slot, _)| !is_destaged(*slot));
             lacking.for_each(|(_, page)| found(page));
         })?;
         let staged: Vec<PageId> =
-            self.front.collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
+            self.access.collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
         slots.sort_unstable();
         let (mut durable, mut in_memory) = (PageRanges::default(), PageRanges::default());
         slots.into_iter().for_each(|page| durable.insert(page));
         for page in staged {
-            let found = self.front.with(|partition| partition.peek(page))?;
+            let found = self.access.with(|partition| partition.peek(page))?;
             if matches!(found, Lookup::Staged { dirty: true, .. }) {
                 in_memory.insert(page);
             }
@@ -153,7 +153,7 @@ impl Degrader {
 
     /// Copies pages of `durable` to disk until so few ranges are left that they can be recorded.
     fn make_few(&self, mut durable: PageRanges, others: usize) -> Result<PageRanges, TierError> {
-        let page_bytes = self.front.page_bytes();
+        let page_bytes = self.access.page_bytes();
         let mut buffer = AlignedBuffer::new(READS_MAX * page_bytes);
         let mut from = PageId(0);
         while durable.ranges() + others > RANGES_AT_FIRST {
@@ -163,7 +163,7 @@ impl Degrader {
             let mut copied: ArrayVec<(PageId, &[u8]), READS_MAX> = ArrayVec::new();
             for (page, bytes) in pages.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
                 // One that is in memory, too, is newer there, and the disk gets that later.
-                if self.front.rescue(*page, bytes).is_ok() {
+                if self.access.rescue(*page, bytes).is_ok() {
                     copied.push((*page, bytes));
                 }
             }
@@ -179,7 +179,7 @@ impl Degrader {
     /// flash is not needed. False: it does, or `ends` was set.
     pub(crate) fn salvage_all(&self, ends: &AtomicBool) -> Result<bool, TierError> {
         let Some(missing) = self.disk.missing() else { return Ok(true) };
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.page_bytes());
         let mut from = PageId(0);
         while let Some(next) = self.disk.salvage(from, &mut buffer)? {
             from = next;
@@ -195,7 +195,7 @@ impl Degrader {
         self.failures.unbind(self.cache)?;
         let notice = "the flash has failed, and the disk has all pages again: the disk alone serves";
         events::switched_off(notice);
-        self.front.state.switch_off(notice.to_owned());
+        self.access.state.switch_off(notice.to_owned());
         Ok(true)
     }
 

@@ -1,9 +1,9 @@
 //! Pages that are forgotten. When that returns, no older version is on its way to disk.
 
 use crate::TierError;
+use crate::access::Access;
 use crate::api::{Evicted, Victim};
 use crate::disk::DiskPages;
-use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::failures::Failures;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Deletions {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
     failures: Arc<Failures>,
@@ -21,16 +21,16 @@ pub(crate) struct Deletions {
 impl Deletions {
     pub(crate) fn new(floor: &Floor) -> Self {
         Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             disk: floor.disk.clone(),
             disk_writes: floor.disk_writes.clone(),
             failures: floor.failures.clone(),
         }
     }
 
-    /// See [`Front::forget_range`]; the list of pages that the disk lacks forgets them, too.
+    /// See [`Access::forget_range`]; the list of pages that the disk lacks forgets them, too.
     pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        let found = self.front.forget_range((first, last))?;
+        let found = self.access.forget_range((first, last))?;
         self.disk.forget_missing((first, last), || Ok::<(), TierError>(()))?;
         Ok(found)
     }
@@ -43,7 +43,7 @@ impl Deletions {
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let make_dead = || self.disk.forget_missing((first, last), make_dead);
-        self.front.forget_for((first, last), make_dead).inspect_err(|_| {
+        self.access.forget_for((first, last), make_dead).inspect_err(|_| {
             let why =
                 "a write that was to replace forgotten pages failed; open the cache again: it still has their last versions";
             self.failures.fail(TierError::Refused(why.to_owned()));
@@ -63,10 +63,10 @@ impl Deletions {
             true => self.disk_writes.write(victim.page, data),
             false => Ok(()),
         };
-        let written = self.front.forget_for((victim.page, victim.page), make_dead);
+        let written = self.access.forget_for((victim.page, victim.page), make_dead);
         // If it failed, what was forgotten may be the newest version there is: a restart finds it.
         written.inspect_err(|error| self.failures.fail(error.clone()))?;
-        self.front.tallies().bypassed.add(write.into());
+        self.access.tallies().bypassed.add(write.into());
         Ok(Evicted { dirty: false })
     }
 }

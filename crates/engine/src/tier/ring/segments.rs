@@ -7,9 +7,9 @@
 use super::summary_records::SummaryRecords;
 use super::unsure::Unsure;
 use crate::TierError;
+use crate::access::Access;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::checkpointer::Checkpointer;
 use crate::tier::floor::failures::Failures;
@@ -30,7 +30,7 @@ const CHUNK: usize = 64 << 10;
 
 /// See the module's header.
 pub(crate) struct Segments {
-    front: Arc<Front>,
+    access: Arc<Access>,
     flash: Arc<Flash>,
     superblocks: Arc<Superblocks>,
     failures: Arc<Failures>,
@@ -47,7 +47,7 @@ impl Segments {
         records: &Arc<SummaryRecords>,
     ) -> Self {
         Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             flash: floor.flash.clone(),
             superblocks: floor.superblocks.clone(),
             failures: floor.failures.clone(),
@@ -58,7 +58,7 @@ impl Segments {
     }
 
     fn entries(&self) -> u64 {
-        self.front.options.segment_entries.into()
+        self.access.options.segment_entries.into()
     }
 
     /// Whether the next segment can be written.
@@ -76,13 +76,13 @@ impl Segments {
         let mut scratch = AlignedBuffer::new(0);
         loop {
             let seen = self.failures.segments.epoch();
-            if self.front.state.is_stopped() {
+            if self.access.state.is_stopped() {
                 return;
             }
             let looked = self
                 .unsure
                 .is_long()
-                .and_then(|is_long| Ok((is_long, self.front.with(|partition| partition.published())?)));
+                .and_then(|is_long| Ok((is_long, self.access.with(|partition| partition.published())?)));
             let published = match looked {
                 Ok((false, published)) => published,
                 Ok((true, _)) => {
@@ -112,7 +112,7 @@ impl Segments {
     fn write_segment(&self, number: u64, scratch: &mut [u8]) -> Result<(), TierError> {
         let entries = self.entries();
         let (start, end) = (number * entries, (number + 1) * entries);
-        let mut records = self.records.take_records(self.front.group_number(Position(end)));
+        let mut records = self.records.take_records(self.access.group_number(Position(end)));
         let room = self.flash.layout.segment_stale_max();
         let stale_incomplete = records.len() > room;
         records.truncate(room);
@@ -138,7 +138,7 @@ impl Segments {
             self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
         }
         self.flash.sync_writes()?;
-        debug_assert!(self.front.with(|partition| partition.published())?.0 >= end);
+        debug_assert!(self.access.with(|partition| partition.published())?.0 >= end);
         self.superblocks.write(|superblock| {
             superblock.segment_next = number + 1;
             superblock.segment_first =
@@ -148,7 +148,7 @@ impl Segments {
 
     /// Copies the entries of the positions from `first` on.
     fn copy_entries(&self, first: u64, bytes: &mut [u8]) -> Result<(), Gone> {
-        self.front.with(|partition| {
+        self.access.with(|partition| {
             let (released, _) = partition.window();
             for (at, entry) in bytes.chunks_exact_mut(self.flash.layout.segment_entry_bytes()).enumerate() {
                 let position = Position(first + at as u64);

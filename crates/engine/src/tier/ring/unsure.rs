@@ -1,7 +1,7 @@
 //! What flash has and the disk may lack, in write-through without a log above: positions from the oldest
 //! write under way on, and all since the last checkpoint (`Superblock::unsure_from`).
 
-use crate::front::Front;
+use crate::access::Access;
 use crate::tier::floor::Floor;
 use crate::tier::floor::superblocks::Superblocks;
 use crate::tier::floor::turns::Turns;
@@ -15,15 +15,15 @@ const UNSURE_PART: u64 = 32;
 
 /// See the module's header.
 pub(crate) struct Unsure {
-    front: Arc<Front>,
+    access: Arc<Access>,
     superblocks: Arc<Superblocks>,
     turns: Option<Arc<Turns>>,
 }
 
 impl Unsure {
     pub(crate) fn new(floor: &Floor) -> Self {
-        let (front, superblocks) = (floor.front.clone(), floor.superblocks.clone());
-        Self { front, superblocks, turns: floor.turns.clone() }
+        let (access, superblocks) = (floor.access.clone(), floor.superblocks.clone());
+        Self { access, superblocks, turns: floor.turns.clone() }
     }
 
     /// All that is below may be taken as being on disk, once the disk is synced: to be asked before.
@@ -36,11 +36,11 @@ impl Unsure {
     /// write is under way, and would only be repeated.
     pub(crate) fn is_long(&self) -> Result<bool, Gone> {
         let is_kept = self.turns.is_some();
-        if !is_kept || !self.front.options.disk_may_lack() {
+        if !is_kept || !self.access.options.disk_may_lack() {
             return Ok(false);
         }
-        let (rear, sure) = (self.front.with(|partition| partition.window().1)?, self.superblocks.sure());
-        let is_long = rear.0.saturating_sub(sure.0) > u64::from(self.front.config.slots) / UNSURE_PART;
+        let (rear, sure) = (self.access.with(|partition| partition.window().1)?, self.superblocks.sure());
+        let is_long = rear.0.saturating_sub(sure.0) > u64::from(self.access.config.slots) / UNSURE_PART;
         Ok(is_long && self.sure_below(rear) > sure)
     }
 }

@@ -18,8 +18,8 @@
 
 use super::flusher::Flusher;
 use crate::TierError;
+use crate::access::{Access, Offered};
 use crate::api::Victim;
-use crate::front::{Front, Offered};
 use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::{DiskWrites, RUN_PAGES_MAX};
 use crate::tier::floor::turns::{Turns, Writing};
@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct WriteThrough {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk_writes: Arc<DiskWrites>,
     turns: Arc<Turns>,
     flusher: Arc<Flusher>,
@@ -50,7 +50,7 @@ impl WriteThrough {
     /// `None`: a log stands above.
     pub(crate) fn new(floor: &Floor, flusher: &Arc<Flusher>) -> Option<Self> {
         Some(Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             disk_writes: floor.disk_writes.clone(),
             turns: floor.turns.clone()?,
             flusher: flusher.clone(),
@@ -62,11 +62,11 @@ impl WriteThrough {
     pub(crate) fn write(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
         let shows = !around;
         let _turn = self.turns.turn(pages, shows);
-        let from = self.front.with(|partition| partition.window().1)?;
+        let from = self.access.with(|partition| partition.window().1)?;
         let _under_way = self.turns.write_begins(from);
         let writing =
             Writing::begin_held(
-                &self.front,
+                &self.access,
                 pages,
                 |partition| if around { &[] } else { hold(partition, pages) },
             )?;
@@ -76,7 +76,7 @@ impl WriteThrough {
             // Nobody knows what the disk has: what it gives is what counts. That holds for pages, too, that
             // entered before the write of another one failed.
             for (page, _) in &taken {
-                self.front.forget_range((*page, *page))?;
+                self.access.forget_range((*page, *page))?;
             }
             self.flusher.flush_flash()?;
             Err(error)
@@ -94,7 +94,7 @@ impl WriteThrough {
             let victim = Victim { page: *page, lsn: Lsn(0), dirty: false, fdirty: true };
             let offered = match around {
                 true => Offered::Bypass,
-                false => self.front.take(victim, data)?,
+                false => self.access.take(victim, data)?,
             };
             match offered {
                 Offered::Taken => taken.push((*page, data)),
@@ -111,7 +111,7 @@ impl WriteThrough {
     /// A page that does not enter the flash.
     fn write_past_flash(&self, page: PageId, offered: Offered, data: &[u8]) -> Result<(), TierError> {
         if offered == Offered::Bypass {
-            self.front.tallies().bypassed.add(1);
+            self.access.tallies().bypassed.add(1);
         }
         self.forget_durably(page, page)?;
         self.disk_writes.write(page, data)
@@ -119,9 +119,9 @@ impl WriteThrough {
 
     /// No copy of these pages is on flash any more, nor is found there after a crash.
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<(), TierError> {
-        let records = || self.front.in_log(|log| (log.records_made(), log.records_durable()));
+        let records = || self.access.in_log(|log| (log.records_made(), log.records_durable()));
         // Pages that are lost stay so until the disk has the new versions.
-        self.front.forget_range((first, last))?;
+        self.access.forget_range((first, last))?;
         let (made, durable) = records()?;
         if made > durable {
             self.flusher.flush_flash()?;
@@ -135,7 +135,7 @@ impl WriteThrough {
     pub(crate) fn write_run_around(&self, run: &[(PageId, &[u8])], data: &[u8]) -> Result<(), TierError> {
         let ([(first, _), ..], [.., (last, _)]) = (run, run) else { unreachable!("the caller has pages") };
         let _turn = self.turns.turn(run, false);
-        let _writing = Writing::begin(&self.front, run)?;
+        let _writing = Writing::begin(&self.access, run)?;
         self.forget_durably(*first, *last)?;
         self.disk_writes.write_around(run, data)
     }

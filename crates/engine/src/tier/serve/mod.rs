@@ -4,13 +4,13 @@
 //! nobody knows what it has left behind. Nothing is repaired: the memory is given up, all fronts stop, and
 //! the cache's owner opens it again from flash, as after a crash. A front that held nothing loses its seat.
 
-use super::access::reads::Reads;
 use super::floor::Floor;
 use super::floor::failures::Failures;
 use super::floor::wanted::WantedPages;
+use super::requests::reads::Reads;
 use super::room::Room;
+use crate::access::{Access, Answer, Bell, Request, Seat, ServedSegment, State};
 use crate::buffer::AlignedBuffer;
-use crate::front::{Answer, Bell, Front, Request, Seat, ServedSegment, State};
 use crate::{TierError, events};
 use entresol_shm::Dead;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(if cfg!(feature = "shuttle") 
 
 /// See the module's header.
 pub(crate) struct Server {
-    front: Arc<Front>,
+    access: Arc<Access>,
     served: Arc<ServedSegment>,
     failures: Arc<Failures>,
     room: Room,
@@ -39,7 +39,7 @@ impl Server {
         wanted: &Arc<WantedPages>,
     ) -> Option<Self> {
         Some(Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             served: floor.served.clone()?,
             failures: floor.failures.clone(),
             room: room.clone(),
@@ -55,14 +55,14 @@ impl Server {
 
     /// Whether what is done for fronts ends: the back does, or the cache has failed.
     fn is_served(&self, served: &ServedSegment) -> bool {
-        let state = self.front.state.now();
+        let state = self.access.state.now();
         let goes_on = matches!(state, State::Running | State::Leaving | State::Off);
         goes_on && !served.ends.load(SeqCst)
     }
 
     /// Ends what the dead front had begun. False: it died in the middle of a change.
     fn survives(&self, served: &ServedSegment, dead: &Dead) -> bool {
-        let frames = self.front.staging.shared();
+        let frames = self.access.staging.shared();
         let forgetting = dead.holding.and_then(Seat::forgetting);
         let has_frame = dead.holding.is_some() && forgetting.is_none();
         let has_latch = served.region_is_held_by(dead.holder);
@@ -72,8 +72,8 @@ impl Server {
         if is_in_a_change {
             return false;
         }
-        let has_ended = forgetting.is_none_or(|number| self.front.forget_on(number).is_ok());
-        self.front.board.destage_requests.front_died(dead.holder);
+        let has_ended = forgetting.is_none_or(|number| self.access.forget_on(number).is_ok());
+        self.access.board.destage_requests.front_died(dead.holder);
         has_ended
     }
 
@@ -98,7 +98,7 @@ impl Server {
             }
             served.service.wait_at_most(seen, LOOK_EVERY);
         }
-        if !self.front.state.is_closed() {
+        if !self.access.state.is_closed() {
             // A front may have died since with a latch: nobody is to wait for it.
             self.failures.give_up_memory();
         }
@@ -107,19 +107,19 @@ impl Server {
     /// Flushes for fronts until the tier stops.
     pub(crate) fn flush_task(&self) {
         let served = &*self.served;
-        self.serve(served, &self.front.board.flushes, || self.room.flush(), || ());
+        self.serve(served, &self.access.board.flushes, || self.room.flush(), || ());
     }
 
     /// Makes checkpoints for fronts, and looks at damage that they have met, until the tier stops.
     pub(crate) fn checkpoint_task(&self) {
         let served = &*self.served;
-        let mut buffer = AlignedBuffer::new(self.front.page_bytes());
+        let mut buffer = AlignedBuffer::new(self.access.page_bytes());
         self.serve(
             served,
-            &self.front.board.checkpoints_asked,
+            &self.access.board.checkpoints_asked,
             || self.room.checkpointer().checkpoint(),
             || {
-                while let Some(page) = self.front.board.take_damage() {
+                while let Some(page) = self.access.board.take_damage() {
                     // Fetched here, past the damage: a clean page enters the flash anew where that is needed.
                     // A dirty one stays what it is, and the front has told its caller.
                     if let Err(error) = self.reads.fetch(page, &mut buffer) {
@@ -138,7 +138,7 @@ impl Server {
             if !self.is_served(served) {
                 return;
             }
-            let Some((placed, pages)) = self.front.board.destage_requests.open() else {
+            let Some((placed, pages)) = self.access.board.destage_requests.open() else {
                 served.service.wait(seen);
                 continue;
             };
@@ -146,8 +146,8 @@ impl Server {
             if let Err(TierError::Damaged { page, .. }) = &done {
                 events::damaged(*page, done.as_ref().expect_err("just seen"));
             }
-            self.front.board.destage_requests.answer_to(placed, done.is_ok());
-            self.front.progress.notify_all();
+            self.access.board.destage_requests.answer_to(placed, done.is_ok());
+            self.access.progress.notify_all();
         }
     }
 
@@ -170,7 +170,7 @@ impl Server {
                 Some(number) => {
                     let answer = if work().is_ok() { Answer::Done } else { Answer::Failed };
                     request.answer_to(number, answer);
-                    self.front.progress.notify_all();
+                    self.access.progress.notify_all();
                 }
                 None => drop(service.wait(seen)),
             }

@@ -4,8 +4,8 @@
 //! The core marks the slots busy, and no other task touches them meanwhile. The disk is not synced here: a
 //! crash loses the whole directory, and redo starts at the last checkpoint, which syncs (LC).
 
+use crate::access::Access;
 use crate::disk::{DiskPages, DurableNotes};
-use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::above::Above;
 use crate::tier::floor::background::{self, BackgroundQueue};
@@ -52,7 +52,7 @@ impl Copies {
 
 /// See the module's header.
 pub(crate) struct Cleaner {
-    front: Arc<Front>,
+    access: Arc<Access>,
     flash: Arc<Flash>,
     disk: Arc<DiskPages>,
     destager: Arc<Destager>,
@@ -63,7 +63,7 @@ pub(crate) struct Cleaner {
 impl Cleaner {
     pub(crate) fn new(floor: &Floor) -> Self {
         Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             flash: floor.flash.clone(),
             disk: floor.disk.clone(),
             destager: floor.destager.clone(),
@@ -75,20 +75,20 @@ impl Cleaner {
     fn copy_to_disk(&self, copies: &Copies, scratch: &mut [u8]) -> Result<(), TierError> {
         let wanted: ArrayVec<(PageId, SlotId), COPIES_MAX> =
             copies.pages.iter().map(|(page, _)| (page.page, page.slot)).collect();
-        let proofs: ArrayVec<u32, COPIES_MAX> = self.front.proofs(wanted.iter().map(|(_, slot)| *slot))?;
+        let proofs: ArrayVec<u32, COPIES_MAX> = self.access.proofs(wanted.iter().map(|(_, slot)| *slot))?;
         let prove = |at: usize, data: &[u8]| {
             let page = &copies.pages[at].0;
-            self.front.prove(data, page.page, page.slot, page.generation, proofs[at])
+            self.access.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
         let (mut destages, faults) =
-            read_what_is_there(&**self.flash, self.front.flash_format(), &wanted, scratch, prove)?;
-        self.front.tallies().dequeue_reads.add(copies.pages.len());
+            read_what_is_there(&**self.flash, self.access.flash_format(), &wanted, scratch, prove)?;
+        self.access.tallies().dequeue_reads.add(copies.pages.len());
         if let Some(fault) = faults.into_iter().next() {
             points::COPY_DAMAGED.reach();
             return Err(fault);
         }
         self.destager.destage(&mut destages)?;
-        self.front.with(|partition| {
+        self.access.with(|partition| {
             for (page, ticket) in &copies.pages {
                 match ticket {
                     Some(ticket) => partition.dequeued(*ticket),
@@ -97,7 +97,7 @@ impl Cleaner {
             }
         })?;
         self.destager.tell(&destages);
-        let written = destages.iter().map(|(page, data)| (*page, self.front.options.page_format.lsn(data)));
+        let written = destages.iter().map(|(page, data)| (*page, self.access.options.page_format.lsn(data)));
         self.notes.add(&self.disk, self.upstream.get().as_deref(), written)
     }
 
@@ -105,15 +105,15 @@ impl Cleaner {
     pub(crate) fn sweep_all(&self, scratch: &mut [u8]) -> Result<(), TierError> {
         let mut from = SlotId(0);
         loop {
-            let seen = self.front.progress.epoch();
-            if !self.front.check_running()? {
+            let seen = self.access.progress.epoch();
+            if !self.access.check_running()? {
                 return Ok(());
             }
-            let mut copies = Copies::new(scratch.len() / self.front.page_bytes());
+            let mut copies = Copies::new(scratch.len() / self.access.page_bytes());
             let mut end = false;
             let mut busy = false;
             while copies.has_room() {
-                match self.front.with(|partition| partition.slots_mut()?.sweep(from))? {
+                match self.access.with(|partition| partition.slots_mut()?.sweep(from))? {
                     None => end = true,
                     Some(Err(slot)) => (from, busy) = (slot, true),
                     Some(Ok(page)) => {
@@ -126,9 +126,9 @@ impl Cleaner {
             }
             if !copies.pages.is_empty() {
                 self.copy_to_disk(&copies, scratch)?;
-                self.front.job_is_done();
+                self.access.job_is_done();
             } else if busy {
-                self.front.await_progress(seen)?;
+                self.access.await_progress(seen)?;
             }
             if end {
                 return Ok(());
@@ -150,7 +150,7 @@ impl background::Destages for Cleaner {
         scratch: &mut [u8],
         queue: &BackgroundQueue,
     ) -> Result<(), TierError> {
-        let mut copies = Copies::new(scratch.len() / self.front.page_bytes());
+        let mut copies = Copies::new(scratch.len() / self.access.page_bytes());
         copies.add(first, pages);
         while copies.has_room() {
             match queue.next(pages)? {

@@ -2,9 +2,9 @@
 //!
 //! The protocol that keeps it true is that of [`super::upkeep`].
 
+use crate::access::Listed;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use crate::front::Listed;
 use crate::tier::floor::flash::Flash;
 use crate::{TierError, points};
 use entresol_core::{PageId, SlotId, WritePage};

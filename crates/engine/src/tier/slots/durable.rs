@@ -4,9 +4,9 @@
 use super::cleaner::Cleaner;
 use super::materialiser::Materialiser;
 use crate::TierError;
+use crate::access::Access;
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
-use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::checkpointer::MakeDurable;
 use entresol_core::Position;
@@ -17,7 +17,7 @@ const SWEEP_PAGES: usize = 32;
 
 /// See the module's header.
 pub(crate) struct DurableSlots {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk: Arc<DiskPages>,
     cleaner: Arc<Cleaner>,
     materialiser: Arc<Materialiser>,
@@ -25,14 +25,14 @@ pub(crate) struct DurableSlots {
 
 impl DurableSlots {
     pub(crate) fn new(floor: &Floor, cleaner: &Arc<Cleaner>, materialiser: &Arc<Materialiser>) -> Self {
-        let (front, disk) = (floor.front.clone(), floor.disk.clone());
-        Self { front, disk, cleaner: cleaner.clone(), materialiser: materialiser.clone() }
+        let (access, disk) = (floor.access.clone(), floor.disk.clone());
+        Self { access, disk, cleaner: cleaner.clone(), materialiser: materialiser.clone() }
     }
 }
 
 impl MakeDurable for DurableSlots {
     fn make_durable(&self, _: Position) -> Result<(), TierError> {
-        let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.front.page_bytes());
+        let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.access.page_bytes());
         self.cleaner.sweep_all(&mut scratch)?;
         self.disk.sync()?;
         self.materialiser.write_temperatures()

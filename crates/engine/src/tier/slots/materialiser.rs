@@ -6,9 +6,9 @@
 //! every change of it would have to be written.
 
 use crate::TierError;
+use crate::access::Access;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::flash::Flash;
 use entresol_core::{Directory, Position, SlotId};
@@ -23,7 +23,7 @@ const CHUNK: usize = 64 << 10;
 
 /// See the module's header.
 pub(crate) struct Materialiser {
-    front: Arc<Front>,
+    access: Arc<Access>,
     flash: Arc<Flash>,
     cache: Uuid,
     /// Copies of the temperatures written, ever.
@@ -33,7 +33,7 @@ pub(crate) struct Materialiser {
 impl Materialiser {
     pub(crate) fn new(floor: &Floor, temperatures_written: u64) -> Self {
         Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             flash: floor.flash.clone(),
             cache: floor.superblocks.cache,
             temperatures_written: AtomicU64::new(temperatures_written),
@@ -49,7 +49,7 @@ impl Materialiser {
         }
         let mut buffer = AlignedBuffer::new(length);
         let (head, payload) = buffer.split_at_mut(BLOCK_BYTES);
-        let places = self.front.with(|partition| {
+        let places = self.access.with(|partition| {
             let Some(slots) = partition.slots() else { return 0 };
             let temperatures = slots.temperatures();
             let places = temperatures.len();
@@ -74,14 +74,14 @@ impl Materialiser {
     /// At a shutdown, when all is clean: writes the directory of a policy that keeps it for the next open.
     /// True if there is one now.
     pub(crate) fn write_directory(&self) -> Result<bool, TierError> {
-        if self.front.config.policy.directory() != Directory::AtShutdown {
+        if self.access.config.policy.directory() != Directory::AtShutdown {
             return Ok(false);
         }
         self.flash.sync_writes()?;
         // Of each slot what was last written there, and what counts.
         let mut entries: Vec<(Position, Option<SlotEntry>)> =
-            vec![(Position(0), None); self.front.config.slots as usize];
-        self.front.with(|partition| {
+            vec![(Position(0), None); self.access.config.slots as usize];
+        self.access.with(|partition| {
             let Some(slots) = partition.slots() else { return };
             for (slot, (last, _)) in (0..).map(SlotId).zip(&mut entries) {
                 *last = Position(slots.slot_generation(slot).into());
@@ -98,7 +98,7 @@ impl Materialiser {
         for number in 0..self.flash.layout.directory_blocks() {
             slots::clear(&mut block, number);
             let first = number as u32 * BLOCK_ENTRIES;
-            let last = (first + BLOCK_ENTRIES).min(self.front.config.slots);
+            let last = (first + BLOCK_ENTRIES).min(self.access.config.slots);
             for slot in (first..last).map(SlotId) {
                 let at = slot.0 - first;
                 match entries[slot.0 as usize] {

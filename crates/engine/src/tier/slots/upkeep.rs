@@ -16,8 +16,8 @@
 
 use super::directory::{Motion, SlotDirectory};
 use crate::TierError;
+use crate::access::Access;
 use crate::api::{Evicted, Victim};
-use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::failures::Failures;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Upkeep {
-    front: Arc<Front>,
+    access: Arc<Access>,
     flash: Arc<Flash>,
     disk_writes: Arc<DiskWrites>,
     failures: Arc<Failures>,
@@ -38,7 +38,7 @@ pub(crate) struct Upkeep {
 impl Upkeep {
     pub(crate) fn new(floor: &Floor, directory: SlotDirectory) -> Self {
         Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             flash: floor.flash.clone(),
             disk_writes: floor.disk_writes.clone(),
             failures: floor.failures.clone(),
@@ -50,11 +50,11 @@ impl Upkeep {
     /// frame is filled.
     pub(crate) fn take(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         let written_through = Victim { dirty: false, ..victim };
-        let admission = self.front.in_turn(|| {
-            if !self.front.check_running()? {
+        let admission = self.access.in_turn(|| {
+            if !self.access.check_running()? {
                 return Ok(Some(Admission::Bypass { stale: false }));
             }
-            Ok(Some(self.front.admission(&written_through, None)?)
+            Ok(Some(self.access.admission(&written_through, None)?)
                 .filter(|admission| *admission != Admission::Full))
         })?;
         let written = self.write_unmoved(victim, data);
@@ -65,18 +65,18 @@ impl Upkeep {
         written?;
         match admission {
             Admission::Stage { frame, position } => {
-                self.front.fill(frame, position, victim.page, false, data)?;
+                self.access.fill(frame, position, victim.page, false, data)?;
             }
-            Admission::AlreadyThere => self.front.tallies().already_on_flash.add(1),
-            Admission::Bypass { .. } | Admission::Full => self.front.tallies().bypassed.add(1),
+            Admission::AlreadyThere => self.access.tallies().already_on_flash.add(1),
+            Admission::Bypass { .. } | Admission::Full => self.access.tallies().bypassed.add(1),
         }
         Ok(Evicted { dirty: false })
     }
 
     /// Writes a page to disk when nothing on flash can be taken for it any more.
     fn write_unmoved(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
-        if self.front.check_running()? {
-            let slot = self.front.with(|partition| partition.slots()?.slot_holding(victim.page))?;
+        if self.access.check_running()? {
+            let slot = self.access.with(|partition| partition.slots()?.slot_holding(victim.page))?;
             self.forgets(victim.page, slot)?;
         }
         self.disk_writes.write(victim.page, data)
@@ -87,8 +87,8 @@ impl Upkeep {
     pub(crate) fn forgets(&self, page: PageId, slot: Option<SlotId>) -> Result<(), TierError> {
         let mut slots = Vec::from_iter(slot);
         loop {
-            let seen = self.front.progress.epoch();
-            if !self.front.check_running()? {
+            let seen = self.access.progress.epoch();
+            if !self.access.check_running()? {
                 return Ok(());
             }
             let moving = self.directory.moving(page);
@@ -96,7 +96,7 @@ impl Upkeep {
                 break;
             }
             slots.extend(moving);
-            self.front.await_progress(seen)?;
+            self.access.await_progress(seen)?;
         }
         let invalidated = slots.into_iter().try_for_each(|slot| {
             match self.invalidate(slot, |entry| entry.page == page)? {
@@ -109,7 +109,7 @@ impl Upkeep {
                 // Memory says something else than flash: were it asked again, it would be believed. The disk
                 // alone serves now.
                 self.failures.fail(error);
-                self.front.check_running().map(drop)
+                self.access.check_running().map(drop)
             }
             result => result,
         }
@@ -119,7 +119,7 @@ impl Upkeep {
     fn invalidate(&self, slot: SlotId, wanted: impl FnOnce(SlotEntry) -> bool) -> Result<bool, TierError> {
         let change = |entry: Option<SlotEntry>| entry.filter(|entry| wanted(*entry)).map(|_| None);
         let changed = self.directory.update(&self.flash, slot, change)?;
-        self.front.tallies().directory_writes.add(changed.into());
+        self.access.tallies().directory_writes.add(changed.into());
         Ok(changed)
     }
 
@@ -136,10 +136,10 @@ impl Upkeep {
             let id = page.page.expect("slot placement writes pages only");
             let newest = Lookup::Staged { frame: page.frame, position: page.position, dirty: page.dirty };
             // A newer version may be on its way to disk: then this one stays invalid.
-            if self.front.with(|partition| partition.peek(id))? == newest {
+            if self.access.with(|partition| partition.peek(id))? == newest {
                 let entry = SlotEntry { page: id, position: page.stamp, rank: 0, dirty: page.dirty };
                 self.directory.update(&self.flash, page.slot, |_| Some(Some(entry)))?;
-                self.front.tallies().directory_writes.add(1);
+                self.access.tallies().directory_writes.add(1);
             }
         }
         Ok(())

@@ -2,8 +2,8 @@
 //! is invalid before the page's write: so flash is never older than disk.
 
 use crate::TierError;
+use crate::access::Access;
 use crate::api::Victim;
-use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::entry::Entry;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct WriteThrough {
-    front: Arc<Front>,
+    access: Arc<Access>,
     disk_writes: Arc<DiskWrites>,
     entry: Arc<Entry>,
     turns: Arc<Turns>,
@@ -23,7 +23,7 @@ impl WriteThrough {
     /// `None`: a log stands above.
     pub(crate) fn new(floor: &Floor) -> Option<Self> {
         Some(Self {
-            front: floor.front.clone(),
+            access: floor.access.clone(),
             disk_writes: floor.disk_writes.clone(),
             entry: floor.entry.clone(),
             turns: floor.turns.clone()?,
@@ -33,14 +33,14 @@ impl WriteThrough {
     /// Changed pages, each named once, go to disk, and to flash unless `around`.
     pub(crate) fn write(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
         let _turn = self.turns.turn(pages, false);
-        let writing = Writing::begin(&self.front, pages)?;
+        let writing = Writing::begin(&self.access, pages)?;
         for (page, _) in pages {
-            self.front.forget_range((*page, *page))?;
+            self.access.forget_range((*page, *page))?;
         }
         self.disk_writes.write_run(pages)?;
         drop(writing);
         if around {
-            self.front.tallies().bypassed.add(pages.len());
+            self.access.tallies().bypassed.add(pages.len());
             return Ok(());
         }
         for (page, data) in pages {
@@ -54,8 +54,8 @@ impl WriteThrough {
     pub(crate) fn write_run_around(&self, run: &[(PageId, &[u8])], data: &[u8]) -> Result<(), TierError> {
         let ([(first, _), ..], [.., (last, _)]) = (run, run) else { return Ok(()) };
         let _turn = self.turns.turn(run, false);
-        let _writing = Writing::begin(&self.front, run)?;
-        self.front.forget_range((*first, *last))?;
+        let _writing = Writing::begin(&self.access, run)?;
+        self.access.forget_range((*first, *last))?;
         self.disk_writes.write_around(run, data)
     }
 }

@@ -2,9 +2,9 @@
 
 use super::upkeep::Upkeep;
 use crate::TierError;
+use crate::access::Access;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use crate::front::Front;
 use crate::tier::floor::Floor;
 use crate::tier::floor::flash::Flash;
 use crate::tier::floor::writers::Writes;
@@ -18,14 +18,14 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Writer {
-    front: Arc<Front>,
+    access: Arc<Access>,
     flash: Arc<Flash>,
     upkeep: Option<Arc<Upkeep>>,
 }
 
 impl Writer {
     pub(crate) fn new(floor: &Floor, upkeep: &Option<Arc<Upkeep>>) -> Self {
-        Self { front: floor.front.clone(), flash: floor.flash.clone(), upkeep: upkeep.clone() }
+        Self { access: floor.access.clone(), flash: floor.flash.clone(), upkeep: upkeep.clone() }
     }
 
     /// Writes pages; where a directory is kept on flash, their entries are valid afterwards.
@@ -44,14 +44,14 @@ impl Writer {
     /// survive a crash.
     fn write_slots(&self, pages: &[WritePage], scratch: &mut [u8]) -> Result<(), TierError> {
         let mut batch = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
-        for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.front.page_bytes())) {
-            let at = page.frame.0 % self.front.config.group_pages;
-            copy.copy_from_slice(self.front.staging.group(page.frame).page(at as usize));
+        for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.access.page_bytes())) {
+            let at = page.frame.0 % self.access.config.group_pages;
+            copy.copy_from_slice(self.access.staging.group(page.frame).page(at as usize));
             // Now that the slot is known, so is the version: the slot and its counter of writes are stamped,
             // too.
             let id = page.page.expect("slot placement writes pages only");
-            if self.front.options.page_format == PageFormat::Native {
-                page::seal(copy, id, self.front.stamps.stamp_in(page.slot, page.stamp));
+            if self.access.options.page_format == PageFormat::Native {
+                page::seal(copy, id, self.access.stamps.stamp_in(page.slot, page.stamp));
             }
             batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data: copy });
         }
@@ -67,7 +67,7 @@ impl Writes for Writer {
     fn next(&self, pages: &mut WritePages) -> Result<Option<WriteJob>, Gone> {
         may_preempt();
         let motion = self.upkeep.as_ref().map(|upkeep| upkeep.motion());
-        let (job, made_room, waits) = self.front.step(|partition| {
+        let (job, made_room, waits) = self.access.step(|partition| {
             let published = partition.published();
             let job = partition.take_write(pages);
             let waits =
@@ -78,10 +78,10 @@ impl Writes for Writer {
             motion.begin(pages);
         }
         if waits {
-            self.front.background.notify_one();
+            self.access.background.notify_one();
         }
         if made_room {
-            self.front.progress.notify_all();
+            self.access.progress.notify_all();
         }
         Ok(job)
     }
@@ -93,11 +93,11 @@ impl Writes for Writer {
         scratch: &mut AlignedBuffer,
     ) -> Result<(), TierError> {
         if scratch.is_empty() {
-            *scratch = AlignedBuffer::new(self.front.config.group_pages as usize * self.front.page_bytes());
+            *scratch = AlignedBuffer::new(self.access.config.group_pages as usize * self.access.page_bytes());
         }
-        self.front.staging.collect(pages, |position| self.front.stamp(position))?;
+        self.access.staging.collect(pages, |position| self.access.stamp(position))?;
         self.write(pages, scratch)?;
-        self.front.with(|partition| partition.written(job.ticket, pages))?;
+        self.access.with(|partition| partition.written(job.ticket, pages))?;
         if let Some(upkeep) = &self.upkeep {
             upkeep.writes_end(pages);
         }

@@ -4,13 +4,13 @@
 //! Invariant: when it returns, no write of an older version to disk is under way. So the caller may use the
 //! pages' places on disk again.
 
-use super::Front;
+use super::Access;
 use super::seat::Seat;
 use crate::TierError;
 use entresol_core::{Deletion, Next, PageId, Touched};
 use entresol_shm::Gone;
 
-impl Front {
+impl Access {
     /// Forgets the pages from `first` to `last`, which are dead. Returns how many copies were in the cache. A
     /// long range costs by the pages of the cache, a short one by its own.
     pub(crate) fn forget_range(&self, pages: (PageId, PageId)) -> Result<u64, TierError> {
@@ -179,7 +179,7 @@ impl Front {
         ended
     }
 
-    /// As [`Front::check_running`]; an interruption changes nothing.
+    /// As [`Access::check_running`]; an interruption changes nothing.
     fn check_running_in_any_case(&self) -> Result<bool, TierError> {
         loop {
             match self.check_running() {

@@ -1,7 +1,7 @@
 //! Handing a page down: it is copied into staging. When staging is full, evictors wait, first come, first
 //! served. A page that was fetched from disk populates the flash in the same way, but never waits.
 
-use super::Front;
+use super::Access;
 use super::order::ReadTicket;
 use super::staging::Incoming;
 use crate::TierError;
@@ -49,13 +49,13 @@ pub(crate) struct Read {
     pub past: Option<Lookup>,
 }
 
-impl Front {
+impl Access {
     /// Offers the page until it is taken or not wanted; waits for room.
     pub(crate) fn take(&self, victim: Victim, data: &[u8]) -> Result<Offered, TierError> {
         self.in_turn(|| self.offer(victim, data))
     }
 
-    /// As [`Front::take`], of a page that was read from disk: it is not taken if it was written or forgotten
+    /// As [`Access::take`], of a page that was read from disk: it is not taken if it was written or forgotten
     /// meanwhile.
     pub(crate) fn take_read(&self, victim: Victim, read: Read, data: &[u8]) -> Result<Offered, TierError> {
         self.in_turn(|| self.offer_if(victim, data, Some(read)))
@@ -244,8 +244,8 @@ impl Front {
         self.entered(page, admission, data)
     }
 
-    /// As [`Front::populate`], for a reader that has no memory of its own for pages: a policy that takes what
-    /// memory evicts, and not what arrives, is offered the page as evicted, unchanged.
+    /// As [`Access::populate`], for a reader that has no memory of its own for pages: a policy that takes
+    /// what memory evicts, and not what arrives, is offered the page as evicted, unchanged.
     ///
     /// Not if a log stands above. Then the cache does not keep the order of work on a page ([`ReadTicket`]),
     /// and a clean copy may go back and forth:

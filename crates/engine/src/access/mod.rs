@@ -1,14 +1,14 @@
-//! The front: what a user's thread or process does. It fetches pages that are in the cache, hands pages down
-//! into staging, and forgets. All that is written anywhere is the back's (the folder `tier`): group writes,
-//! dequeues, checkpoints, recovery, and the disk.
+//! Access to a cache: what a user's thread or process does. It fetches pages that are in the cache, offers
+//! pages to staging, and forgets. Everything else is written by the folder `tier`: groups, dequeues,
+//! checkpoints, recovery, and the disk.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `board` | the words that front and back share: run state, counters, the order of pages |
+//! | `board` | the words that a front and the back share: run state, counters, the order of pages |
 //! | `staging` | the memory between DRAM and flash |
 //! | `run_state` | whether the cache runs, and why it does not |
 //! | `order` | which reads from disk may still enter the flash |
-//! | `fetch`, `offer`, `forget` | the three things that a front does |
+//! | `fetch`, `offer`, `forget` | the three things that a user does |
 //! | `fetch_run` | pages side by side |
 //! | `rescue` | pages of a flash that has failed |
 //! | `objects` | what dies as a whole: the table of objects |
@@ -81,7 +81,7 @@ use std::sync::Arc;
 const CHECKED_SLOTS_MAX: u32 = 1024;
 
 /// See the module's header.
-pub(crate) struct Front {
+pub(crate) struct Access {
     pub options: TierOptions,
     pub config: Config,
     pub layout: Layout,
@@ -139,7 +139,7 @@ struct Common {
     listed: Option<Arc<Listed>>,
 }
 
-impl Front {
+impl Access {
     /// The front of a cache that nobody uses yet: its directory is in `region`, and no page that is served
     /// from flash has a position below `first`.
     pub(crate) fn new(
@@ -213,12 +213,12 @@ impl Front {
         self.step(step)
     }
 
-    /// As [`Front::with`], for a caller whose pages are in a log.
+    /// As [`Access::with`], for a caller whose pages are in a log.
     pub(crate) fn in_log<R>(&self, step: impl FnOnce(&mut Log<'_>) -> R) -> Result<R, Gone> {
         self.with(|partition| step(partition.log_mut().expect("the pages are in a log")))
     }
 
-    /// As [`Front::with`], for a caller that holds a lock under which no task may be preempted.
+    /// As [`Access::with`], for a caller that holds a lock under which no task may be preempted.
     #[inline]
     pub(crate) fn step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Result<R, Gone> {
         let result = self.region.with(|partition, _| {
@@ -230,7 +230,7 @@ impl Front {
         result.inspect_err(|_| self.state.give_up())
     }
 
-    /// As [`Front::with`], with the table of objects, if there is one.
+    /// As [`Access::with`], with the table of objects, if there is one.
     pub(crate) fn with_objects<R>(
         &self,
         step: impl FnOnce(&mut Partition<'_>, Option<&mut Objects<'_>>) -> R,
@@ -254,7 +254,7 @@ impl Front {
         }
     }
 
-    /// As [`Front::step`], for a destructor: never waits. `None`: the latch is held or gone.
+    /// As [`Access::step`], for a destructor: never waits. `None`: the latch is held or gone.
     pub(crate) fn try_step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Option<R> {
         self.region.try_with(|partition| Some(step(&mut Partition::attach(partition).ok()?)))?
     }

@@ -1,9 +1,9 @@
 //! Adjacent pages that are all on flash: looked up together, and read together. Pages that lie side by side
 //! on flash, as those often do that have entered together, are one read.
 //!
-//! Invariant: as [`Front::fetch`] of each page. A page that is not proved here is left to it.
+//! Invariant: as [`Access::fetch`] of each page. A page that is not proved here is left to it.
 
-use super::Front;
+use super::Access;
 use crate::TierError;
 use arrayvec::ArrayVec;
 use entresol_core::{Generation, Lookup, PageId, SlotId};
@@ -22,7 +22,7 @@ pub(crate) struct Run<const N: usize> {
     places: ArrayVec<Place, N>,
 }
 
-impl Front {
+impl Access {
     /// Fetches as many pages from `first` on as are on flash, at most those that fit into `buffer`. Returns
     /// how many it has fetched: 0 if there are fewer than two, or the first one cannot be proved.
     pub(crate) fn fetch_run(&self, first: PageId, buffer: &mut [u8]) -> Result<usize, TierError> {

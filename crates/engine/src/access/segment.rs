@@ -18,7 +18,7 @@ use super::frames::{SharedFrames, areas_of};
 use super::run_state::{RunState, State};
 use super::seat::Seat;
 use super::staging::Staging;
-use super::{Common, Front, Memory};
+use super::{Access, Common, Memory};
 use crate::region::{MappedRegion, RegionMemory, words_of};
 use crate::{Sharing, TierError, TierOptions};
 use entresol_core::Placement;
@@ -189,11 +189,11 @@ pub(crate) fn check(options: &TierOptions) -> Result<(), TierError> {
 /// Puts the memory of `front`, which is not used yet, into a new segment, which is to be published. Returns
 /// the front of the process that serves the cache.
 pub(crate) fn serve(
-    front: &Front,
+    access: &Access,
     sharing: &Sharing,
     opened: Opened,
-) -> Result<(Front, ServedSegment, NewSegment), TierError> {
-    let parts = Parts::new(&front.options, sharing.fronts);
+) -> Result<(Access, ServedSegment, NewSegment), TierError> {
+    let parts = Parts::new(&access.options, sharing.fronts);
     let made = sharing.memory.create(&parts.plan)?;
     let segment = made.segment().clone();
     let fronts = segment.fronts(&parts.fronts);
@@ -206,24 +206,24 @@ pub(crate) fn serve(
     identity.epoch.store(opened.epoch, Relaxed);
     let region = segment.guarded(&parts.region);
     // By way of a copy: one latch of a region is held at a time.
-    let (partition, table) = words_of(&front.options);
+    let (partition, table) = words_of(&access.options);
     let mut words = vec![0_u64; partition + table];
-    front.region.with(|partition, table| {
+    access.region.with(|partition, table| {
         let (to_partition, to_table) = words.as_mut_bytes().split_at_mut(partition.len());
         to_partition.copy_from_slice(partition);
         to_table.copy_from_slice(table);
     })?;
     region.lock(seat.holder())?.copy_from_slice(&words);
     let service = parts.bell(&segment, 3);
-    let memory = parts.memory(&segment, &front.options, seat, true);
+    let memory = parts.memory(&segment, &access.options, seat, true);
     let common = Common {
-        options: front.options.clone(),
-        flash: front.flash.clone(),
-        stamps: front.stamps,
-        positions: front.positions.clone(),
+        options: access.options.clone(),
+        flash: access.flash.clone(),
+        stamps: access.stamps,
+        positions: access.positions.clone(),
         listed: None,
     };
-    let front = Front::over(memory, common)?;
+    let front = Access::over(memory, common)?;
     Ok((front, ServedSegment { fronts, service, region, ends: AtomicBool::new(false) }, made))
 }
 
@@ -235,7 +235,7 @@ pub(crate) fn attach(
     flash: Arc<dyn Device>,
     of_flash: Option<(Stamps, Opened)>,
     interrupted: Option<fn() -> bool>,
-) -> Result<(Front, Bell, Opened), TierError> {
+) -> Result<(Access, Bell, Opened), TierError> {
     check(options)?;
     let parts = Parts::new(options, sharing.fronts);
     let Some(segment) = sharing.memory.attach(&parts.plan)? else {
@@ -275,5 +275,5 @@ pub(crate) fn attach(
     let memory = parts.memory(&segment, options, Seat::of_front(place, fronts, interrupted), false);
     let stamps = of_flash.map_or(Stamps::of_log(cache), |(stamps, _)| stamps);
     let common = Common { options: options.clone(), flash, stamps, positions: 0..u64::MAX, listed: None };
-    Ok((Front::over(memory, common)?, parts.bell(&segment, 3), served))
+    Ok((Access::over(memory, common)?, parts.bell(&segment, 3), served))
 }

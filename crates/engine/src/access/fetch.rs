@@ -4,7 +4,7 @@
 //! version was served, no older one is. After a power failure that holds for versions that are durable on
 //! flash: a staged one may be lost.
 
-use super::Front;
+use super::Access;
 use super::objects::living;
 use super::order::ReadTicket;
 use crate::api::{Fetched, Source};
@@ -25,7 +25,7 @@ const LOOKS_MAX: u32 = 100;
 pub(crate) enum FetchResult {
     /// The page is in the caller's buffer.
     Here(Fetched),
-    /// The disk has it. With the ticket it may enter the flash ([`Front::populate`]).
+    /// The disk has it. With the ticket it may enter the flash ([`Access::populate`]).
     OnDisk(ReadTicket),
     /// Its copy on flash is damaged; unless it is dirty, the disk has it, too.
     Damaged { place: String, fault: String, dirty: bool, ticket: ReadTicket, copy: Lookup },
@@ -39,7 +39,7 @@ fn proof_of(partition: &Partition<'_>, lookup: &Lookup) -> u32 {
     }
 }
 
-impl Front {
+impl Access {
     /// Fetches `page` if it is in the cache; `buffer` has its length.
     pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<FetchResult, TierError> {
         if !self.check_running()? {

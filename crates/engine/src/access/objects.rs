@@ -4,7 +4,7 @@
 //! Invariant: when a request to retire or cut returns, readers miss the dead pages, and no older version of
 //! one is on its way to disk. So the caller may use their places on disk again.
 
-use super::Front;
+use super::Access;
 use crate::TierError;
 use crate::names::Names;
 use entresol_core::{Generation, Lookup, PageId, Partition, Position};
@@ -45,14 +45,14 @@ pub(super) fn living(
     }
 }
 
-impl Names for Front {
+impl Names for Access {
     fn locator(&self, object: ObjectId) -> Option<Locator> {
         // Without the table nothing is known of any object, and nothing that is done now will count.
         self.with_objects(|_, objects| objects.and_then(|objects| objects.locator(object).copied())).ok()?
     }
 }
 
-impl Front {
+impl Access {
     /// A step on the table of objects.
     fn with_table<R>(
         &self,

@@ -1,4 +1,5 @@
-//! Requests of users that the front cannot answer alone: they need the disk, or the order of writes.
+//! Requests of users that [`Access`](crate::access) cannot answer alone: they need the disk, or the order of
+//! writes.
 //!
 //! | file | what it does |
 //! |---|---|

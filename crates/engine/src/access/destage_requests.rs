@@ -9,7 +9,7 @@ use entresol_objects::LOCATOR_BYTES;
 use entresol_shm::atomic::{AtomicU64, Ordering::SeqCst};
 use entresol_shm::{Holder, shared_struct};
 
-/// DestageRequests at a time. Other fronts wait.
+/// Requests at a time. Other fronts wait.
 const REQUESTS: usize = 8;
 
 const FREE: u64 = 0;
@@ -93,7 +93,7 @@ impl DestageRequest {
 }
 
 impl DestageRequests {
-    /// DestageRequests `pages` for a front. `None`: all places are taken.
+    /// Asks for `pages`, for a front. `None`: all places are taken.
     pub(crate) fn ask(&self, holder: Holder, pages: &PageSet) -> Option<RequestPlace> {
         let holder = holder.number().into();
         let placed = |at| RequestPlace { at, holder };
@@ -143,8 +143,8 @@ impl DestageRequests {
         }
     }
 
-    /// An order that is not answered. One task asks, and [answers](DestageRequests::answer_to) it before it asks
-    /// again.
+    /// An order that is not answered. One task asks, and [answers](DestageRequests::answer_to) it before it
+    /// asks again.
     pub(crate) fn open(&self) -> Option<(RequestPlace, PageSet)> {
         self.places.iter().enumerate().find_map(|(at, place)| {
             let word = place.state.load(SeqCst);

@@ -1,7 +1,7 @@
 //! Which pages are in the cache, and which of them are newer than disk. The latch is released after every
 //! [`PLACES_AT_ONCE`] places.
 
-use super::Front;
+use super::Access;
 use super::objects::is_dead;
 use crate::TierError;
 use arrayvec::ArrayVec;
@@ -30,7 +30,7 @@ fn living(
     }
 }
 
-impl Front {
+impl Access {
     /// See [`crate::PageCache::cached_among`].
     pub(crate) fn cached_among(
         &self,
@@ -64,7 +64,7 @@ impl Front {
         self.survey_range((PageId(0), PageId(u64::MAX)), count)
     }
 
-    /// As [`Front::survey`], the pages from `first` to `last`.
+    /// As [`Access::survey`], the pages from `first` to `last`.
     fn survey_range(
         &self,
         pages: (PageId, PageId),

@@ -1,12 +1,12 @@
 //! Pages of a flash that has failed. The tasks that write have ended: nothing moves in the directory, no slot
 //! and no frame is used again.
 
-use super::Front;
+use super::Access;
 use crate::rescue::Rescue;
 use entresol_core::{Lookup, PageId};
 use entresol_runtime::yield_now;
 
-impl Rescue for Front {
+impl Rescue for Access {
     fn rescue(&self, page: PageId, buffer: &mut [u8]) -> Result<(), String> {
         loop {
             let found = self.with(|partition| {
