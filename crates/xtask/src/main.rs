@@ -44,7 +44,7 @@ enum Postgres {
 enum Block {
     /// Real systems on a volume whose server is killed.
     Test(block::TestArgs),
-    /// Measures volumes beside other servers, files, and themselves without a cache.
+    /// Measures volumes. Other servers, files, and volumes without a cache are measured in the same run.
     Bench(block::BenchArgs),
 }
 

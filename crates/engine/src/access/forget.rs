@@ -18,11 +18,13 @@ impl Access {
         if last < first {
             return Ok(0);
         }
-        let entries = self.with(|partition| partition.entries())?;
-        if !self.is_log() && last >= first && last.0 - first.0 >= entries.into() {
+        let begun = self.with(|partition| {
+            let by_range = partition.log().is_some() || last.0 - first.0 < partition.entries().into();
+            by_range.then(|| Deletion::of_dead(first, last, partition))
+        })?;
+        let Some(mut deletion) = begun else {
             return self.forget_cached(pages, |page| self.with(|p| Deletion::of_dead(page, page, p)));
-        }
-        let mut deletion = self.with(|partition| Deletion::of_dead(first, last, partition))?;
+        };
         let found = self.delete(&mut deletion);
         self.cause_ends(&deletion, found)
     }

@@ -71,7 +71,7 @@ pub trait PageCache: Layer + Deletes {
     ///
     /// # Errors
     /// [`TierError::Losing`]: the newest versions of some pages cannot be read from flash. All others are on
-    /// disk, and the cache goes on. Else what failed; then the cache has ended.
+    /// disk, and the cache still serves. Any other error: what failed, and the cache has ended.
     fn detach(&self) -> Result<(), TierError>;
 
     /// As [`PageCache::detach`], with the loss of pages that cannot be read: the disk's versions of them

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Names the mutant to a process.
 const MUTANT: &str = "ENTRESOL_MUTANT";
 
-/// The key of the chosen mutant; 0: nobody has asked yet.
+/// The key of the chosen mutant; 0: it was not read yet.
 static CHOSEN: AtomicU64 = AtomicU64::new(0);
 static MET: AtomicU64 = AtomicU64::new(0);
 

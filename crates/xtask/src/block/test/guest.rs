@@ -108,7 +108,7 @@ fn copy_modules(rig: &Rig, kernel: &Path, version: &str, to: &Path) -> Result<()
     let found = found.iter().find(|folder| folder.is_dir());
     let found = found.with_context(|| format!("{} has no lib/modules/{version}", kernel.display()))?;
     fs::create_dir_all(tree.join("lib/modules"))?;
-    // depmod writes beside the modules, so they are of a copy.
+    // depmod writes into the folder of the modules, so that is a copy.
     output(Command::new("cp").arg("-r").arg(found).arg(tree.join("lib/modules")))?;
     if !tree.join("usr").exists() {
         fs::create_dir_all(tree.join("usr"))?;
