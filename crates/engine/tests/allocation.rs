@@ -6,7 +6,9 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
-use entresol_engine::{FlashTier, FragmentTier, Layer, Mode, TierError, TierMetrics, TierOptions, Upstream};
+use entresol_engine::{
+    FlashTier, FragmentTier, Layer, Mode, PageCache, TierError, TierMetrics, TierOptions, Upstream,
+};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sync::{Rank, TinyMutex, allocation_is_forbidden, allowing_allocation};
 use entresol_runtime::{random, spawn};
