@@ -69,7 +69,7 @@ impl SharedFront {
     /// would have read it. Allocates.
     pub fn newer_lsn(&self, page: PageId) -> Option<Lsn> {
         let lsns = self.lsns.as_ref()?;
-        let position = self.access.dirty_position(page).ok()??;
+        let position = self.access.cached.dirty_position(page).ok()??;
         lsns.at(page, position).ok()?
     }
 }

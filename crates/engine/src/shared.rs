@@ -163,7 +163,7 @@ impl SharedFront {
     /// # Errors
     /// Why it does neither.
     pub fn is_running(&self) -> Result<bool, TierError> {
-        self.access.check_running()
+        self.access.signals.check_running()
     }
 
     /// The number of the cache's open that this front belongs to. It grows with every open.
@@ -177,7 +177,7 @@ impl SharedFront {
     /// [`TierError::Damaged`]: the only newest copy is damaged; else the tier's.
     pub fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Option<Fetched>, TierError> {
         self.check_length(buffer)?;
-        match self.access.fetch(page, buffer)? {
+        match self.access.fetches.fetch(page, buffer)? {
             FetchResult::Here(fetched) => Ok(Some(fetched)),
             FetchResult::OnDisk(_) => Ok(None),
             FetchResult::Damaged { place, fault, dirty, .. } => {
@@ -197,17 +197,17 @@ impl SharedFront {
     /// # Errors
     /// The tier's.
     pub fn forget_clean(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        self.access.forget_clean((first, last))
+        self.access.forgets.forget_clean((first, last))
     }
 
     /// Whether the cache has `page`: a hint, without I/O.
     pub fn is_on_flash(&self, page: PageId) -> bool {
-        self.access.has(page).unwrap_or(false)
+        self.access.cached.has(page).unwrap_or(false)
     }
 
     /// Whether the cache has a version of `page` that is newer than the disk's: a hint, without I/O.
     pub fn is_dirty(&self, page: PageId) -> bool {
-        self.access.is_dirty(page).unwrap_or(false)
+        self.access.cached.is_dirty(page).unwrap_or(false)
     }
 
     /// Hands a page down; waits for room. From [`Handed::Taken`] on fetches serve this version.
@@ -218,7 +218,7 @@ impl SharedFront {
         if let Some(elsewhere) = self.elsewhere(&victim, data)? {
             return Ok(elsewhere);
         }
-        let offered = self.access.take(victim, data)?;
+        let offered = self.access.offers.take(victim, data)?;
         Ok(self.handed(&victim, offered))
     }
 
@@ -230,7 +230,7 @@ impl SharedFront {
         if let Some(elsewhere) = self.elsewhere(&victim, data)? {
             return Ok(Some(elsewhere));
         }
-        let offered = self.access.offer(victim, data)?;
+        let offered = self.access.offers.offer(victim, data)?;
         Ok(offered.map(|offered| self.handed(&victim, offered)))
     }
 
@@ -250,7 +250,7 @@ impl SharedFront {
         write: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         self.forget_for(page, page, write)?;
-        self.access.tallies().bypassed.add(1);
+        self.access.board.tallies.bypassed.add(1);
         Ok(())
     }
 
@@ -260,7 +260,7 @@ impl SharedFront {
         let options = &self.access.options;
         let is_taken = options.page_format.takes(data);
         let route = options.mode.route(victim.dirty, victim.fdirty);
-        if is_taken && (route == Route::Flash || !self.access.check_running()?) {
+        if is_taken && (route == Route::Flash || !self.access.signals.check_running()?) {
             return Ok(None);
         }
         if is_taken && route == Route::DiskThenFlash {
@@ -276,7 +276,7 @@ impl SharedFront {
     fn handed(&self, victim: &Victim, offered: Offered) -> Handed {
         match offered {
             Offered::Taken => {
-                self.access.tallies().evicted(victim.dirty, victim.fdirty);
+                self.access.board.tallies.evicted(victim.dirty, victim.fdirty);
                 Handed::Taken(Evicted { dirty: victim.dirty })
             }
             Offered::Bypass | Offered::Off => Handed::DiskOnly,
@@ -322,23 +322,25 @@ impl SharedFront {
         };
         let orders = &self.access.board.destage_requests;
         let placed = loop {
-            let seen = self.access.progress.epoch();
-            if !self.access.check_running()? {
+            let seen = self.access.signals.progress.epoch();
+            if !self.access.signals.check_running()? {
                 // The disk has everything.
                 return Ok(());
             }
             match orders.ask(holder, pages) {
                 Some(placed) => break placed,
-                None => self.access.await_progress(seen)?,
+                None => self.access.signals.await_progress(seen)?,
             }
         };
         self.service.notify_all();
         let waited = loop {
-            let seen = self.access.progress.epoch();
+            let seen = self.access.signals.progress.epoch();
             if let Some(is_done) = orders.answer(placed) {
                 return if is_done { Ok(()) } else { Err(self.could_not()) };
             }
-            if let Err(error) = self.access.check_running().and_then(|_| self.access.await_progress(seen)) {
+            if let Err(error) =
+                self.access.signals.check_running().and_then(|_| self.access.signals.await_progress(seen))
+            {
                 break error;
             }
         };
@@ -354,9 +356,9 @@ impl SharedFront {
     /// # Errors
     /// As [`SharedFront::destage`] and [`Deletes::forget`].
     pub fn take_out(&self, page: PageId) -> Result<(), TierError> {
-        while self.access.is_dirty(page)? {
+        while self.access.cached.is_dirty(page)? {
             self.destage(&PageSet::Range(page, page))?;
-            if !self.access.check_running()? {
+            if !self.access.signals.check_running()? {
                 return Ok(());
             }
         }
@@ -375,7 +377,7 @@ impl SharedFront {
     /// # Errors
     /// [`TierError::Gone`].
     pub fn survey(&self, count: impl FnMut(PageId, bool)) -> Result<(), TierError> {
-        self.access.survey(count)
+        self.access.cached.survey(count)
     }
 
     /// The names of the live objects with numbers from `first` on, put into `names`. Returns the number to
@@ -388,12 +390,12 @@ impl SharedFront {
         first: ObjectId,
         names: &mut Vec<(ObjectId, Locator)>,
     ) -> Result<Option<ObjectId>, TierError> {
-        self.access.names(first, names)
+        self.access.objects.names(first, names)
     }
 
     /// Why a request was not done.
     fn could_not(&self) -> TierError {
-        self.access.check_running().err().unwrap_or_else(|| {
+        self.access.signals.check_running().err().unwrap_or_else(|| {
             TierError::Refused(
                 "the process that serves the cache could not do it, as its log says; try again".to_owned(),
             )
@@ -402,24 +404,24 @@ impl SharedFront {
 
     /// Makes a request and waits for its answer.
     fn ask(&self, request: impl Fn(&BoardRef) -> &Request) -> Result<(), TierError> {
-        self.access.check_running()?;
+        self.access.signals.check_running()?;
         let request = request(&self.access.board);
         let number = request.ask();
         self.service.notify_all();
         loop {
-            let seen = self.access.progress.epoch();
+            let seen = self.access.signals.progress.epoch();
             match request.answer(number) {
                 Some(Answer::Done) => return Ok(()),
                 Some(Answer::Failed) => return Err(self.could_not()),
                 None => {}
             }
-            self.access.check_running()?;
-            self.access.await_progress(seen)?;
+            self.access.signals.check_running()?;
+            self.access.signals.await_progress(seen)?;
         }
     }
 
     fn check_length(&self, page: &[u8]) -> Result<(), TierError> {
-        let expected = self.access.page_bytes();
+        let expected = self.access.flash_pages.page_bytes;
         if page.len() == expected {
             return Ok(());
         }
@@ -432,7 +434,7 @@ impl SharedFront {
 
 impl Deletes for SharedFront {
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        self.access.forget_range((first, last))
+        self.access.forgets.forget_range((first, last))
     }
 
     /// `make_dead` does not use this front. If it fails, the cache is given up, and is to be opened again.
@@ -442,32 +444,32 @@ impl Deletes for SharedFront {
         last: PageId,
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let made = self.access.forget_for((first, last), make_dead);
+        let made = self.access.forgets.forget_for((first, last), make_dead);
         self.service.notify_all();
         made
     }
 
     fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.access.define(locator)
+        self.access.objects.define(locator)
     }
 
     fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.access.object(locator)
+        self.access.objects.look_up(locator)
     }
 
     fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
-        self.access.retire(object)
+        self.access.objects.retire(object)
     }
 
     fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
-        self.access.retire_matching(matches)
+        self.access.objects.retire_matching(matches)
     }
 
     fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
-        self.access.cut(object, number)
+        self.access.objects.cut(object, number)
     }
 
     fn objects(&self) -> Option<Usage> {
-        self.access.objects_usage()
+        self.access.objects.usage()
     }
 }

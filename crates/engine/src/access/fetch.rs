@@ -4,14 +4,23 @@
 //! version was served, no older one is. After a power failure that holds for versions that are durable on
 //! flash: a staged one may be lost.
 
-use super::Access;
-use super::objects::living;
-use super::order::ReadTicket;
+use super::Base;
+use super::board::BoardRef;
+use super::dead::living;
+use super::directory::Directory;
+use super::flash_pages::FlashPages;
+use super::order::{PageOrder, ReadTicket};
+use super::run_state::RunState;
+use super::seat::Seat;
+use super::signals::Signals;
+use super::staging::Staging;
 use crate::api::{Fetched, Source};
+use crate::shadow::Shadow;
 use crate::{TierError, points};
-use entresol_core::{Generation, Lookup, PageId, Partition, Position, Taken};
+use entresol_core::{Lookup, PageId, Partition, Taken};
 use entresol_runtime::yield_now;
 use entresol_shm::Gone;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Reads of a slot that give something else, with the directory unchanged, before the page is called damaged:
@@ -25,7 +34,7 @@ const LOOKS_MAX: u32 = 100;
 pub(crate) enum FetchResult {
     /// The page is in the caller's buffer.
     Here(Fetched),
-    /// The disk has it. With the ticket it may enter the flash ([`Access::populate`]).
+    /// The disk has it. With the ticket it may enter the flash ([`super::Offers::populate`]).
     OnDisk(ReadTicket),
     /// Its copy on flash is damaged; unless it is dirty, the disk has it, too.
     Damaged { place: String, fault: String, dirty: bool, ticket: ReadTicket, copy: Lookup },
@@ -39,17 +48,45 @@ fn proof_of(partition: &Partition<'_>, lookup: &Lookup) -> u32 {
     }
 }
 
-impl Access {
+/// Fetches of single pages.
+pub(crate) struct Fetches {
+    directory: Arc<Directory>,
+    staging: Arc<Staging>,
+    flash_pages: Arc<FlashPages>,
+    signals: Arc<Signals>,
+    state: Arc<RunState>,
+    /// Frames may be filled by other processes.
+    seat: Option<Arc<Seat>>,
+    order: PageOrder,
+    shadow: Arc<Shadow>,
+    board: BoardRef,
+}
+
+impl Fetches {
+    pub(super) fn new(base: &Base) -> Self {
+        Self {
+            directory: base.directory.clone(),
+            staging: base.staging.clone(),
+            flash_pages: base.flash_pages.clone(),
+            signals: base.signals.clone(),
+            state: base.state.clone(),
+            seat: base.seat.clone(),
+            order: base.order.clone(),
+            shadow: base.shadow.clone(),
+            board: base.board.clone(),
+        }
+    }
+
     /// Fetches `page` if it is in the cache; `buffer` has its length.
     pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<FetchResult, TierError> {
-        if !self.check_running()? {
+        if !self.signals.check_running()? {
             points::OFF_FETCH.reach();
             return Ok(FetchResult::OnDisk(self.order.read_begins(page)));
         }
-        let mut found = self.with_objects(|partition, objects| {
+        let mut found = self.directory.with_objects(|partition, objects| {
             let lookup = living(partition, objects, page, |partition| {
                 let lookup = partition.fetch(page);
-                if lookup == Lookup::Absent && self.config.policy.learns_from_misses() {
+                if lookup == Lookup::Absent && self.directory.config.policy.learns_from_misses() {
                     partition.missed(page);
                 }
                 lookup
@@ -58,7 +95,7 @@ impl Access {
         })?;
         self.shadow.fetch(page);
         let look_again = || {
-            self.with_objects(|partition, objects| {
+            self.directory.with_objects(|partition, objects| {
                 let lookup = living(partition, objects, page, |partition| partition.peek(page));
                 (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
             })
@@ -69,23 +106,16 @@ impl Access {
                 Lookup::Absent => return Ok(FetchResult::OnDisk(found.2)),
                 Lookup::Staged { frame, position, dirty } => {
                     if self.staging.copy_out(frame, page, position, buffer)? {
-                        self.tallies().staging_hits.add(1);
+                        self.board.tallies.staging_hits.add(1);
                         return Ok(FetchResult::Here(self.went_up(page, Source::Staging, dirty)?));
                     }
                     // Written and reused meanwhile, or still being copied in.
                     found = self.look_when_filled(found, &mut looks, look_again)?;
                 }
                 Lookup::Flash { slot, generation, dirty } => {
-                    let fault = match self.flash.read(self.layout.slot_offset(slot), buffer) {
-                        Err(error) => error.to_string(),
-                        Ok(()) => match self.prove(buffer, page, slot, generation, found.1) {
-                            Err(fault) => fault.to_string(),
-                            Ok(()) => {
-                                self.options.page_format.unseal(buffer, page);
-                                self.tallies().flash_hits.add(1);
-                                return Ok(FetchResult::Here(self.went_up(page, Source::Flash, dirty)?));
-                            }
-                        },
+                    let Err(fault) = self.flash_pages.read(buffer, page, slot, generation, found.1) else {
+                        self.board.tallies.flash_hits.add(1);
+                        return Ok(FetchResult::Here(self.went_up(page, Source::Flash, dirty)?));
                     };
                     let now = look_again()?;
                     reads = if now == found { reads + 1 } else { 0 };
@@ -96,7 +126,7 @@ impl Access {
                     if reads < READS_MAX {
                         continue;
                     }
-                    let place = format!("flash slot {}", slot.0);
+                    let (place, fault) = (format!("flash slot {}", slot.0), fault.to_string());
                     return Ok(FetchResult::Damaged { place, fault, dirty, ticket: found.2, copy: found.0 });
                 }
             }
@@ -116,69 +146,22 @@ impl Access {
         if self.seat.is_none() || *looks < LOOKS_MAX {
             return Ok(look_again()?);
         }
-        let seen = self.progress.epoch();
+        let seen = self.signals.progress.epoch();
         let found = look_again()?;
         if found == before {
-            self.await_progress(seen)?;
+            self.signals.await_progress(seen)?;
         }
         Ok(found)
-    }
-
-    /// Whether the disk may lack the newest version of `page`: its copy in the cache is dirty, or entered at
-    /// or after `sure`, if that is given.
-    pub(crate) fn may_be_newer(&self, page: PageId, sure: Option<Position>) -> Result<bool, Gone> {
-        let found = self.with_objects(|partition, objects| {
-            living(partition, objects, page, |partition| partition.peek(page))
-        })?;
-        let is_unsure = |position| sure.is_some_and(|sure| position >= sure);
-        Ok(match found {
-            Lookup::Absent => false,
-            Lookup::Staged { dirty, position, .. } => dirty || is_unsure(position),
-            Lookup::Flash { dirty, generation: Generation::Exact(position), .. } => {
-                dirty || is_unsure(position)
-            }
-            Lookup::Flash { dirty, .. } => dirty,
-        })
-    }
-
-    /// Whether the cache has `page`.
-    pub(crate) fn has(&self, page: PageId) -> Result<bool, Gone> {
-        self.with_objects(|partition, objects| {
-            living(partition, objects, page, |partition| partition.peek(page)) != Lookup::Absent
-        })
-    }
-
-    /// Whether `page` is newer in the cache than on disk.
-    pub(crate) fn is_dirty(&self, page: PageId) -> Result<bool, Gone> {
-        self.with_objects(|partition, objects| {
-            match living(partition, objects, page, |partition| partition.peek(page)) {
-                Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. } => dirty,
-                Lookup::Absent => false,
-            }
-        })
-    }
-
-    /// The position of `page`'s copy on flash, if that is newer than the disk's. It counts as used, as if it
-    /// had been fetched.
-    pub(crate) fn dirty_position(&self, page: PageId) -> Result<Option<Position>, Gone> {
-        self.with_objects(|partition, objects| {
-            match living(partition, objects, page, |partition| partition.fetch(page)) {
-                Lookup::Flash { dirty, generation: Generation::Exact(position), .. } if dirty => {
-                    Some(position)
-                }
-                Lookup::Flash { .. } | Lookup::Staged { .. } | Lookup::Absent => None,
-            }
-        })
     }
 
     /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a
     /// checkpoint is under way: DRAM may have evicted all that the checkpoint needs, and the sweep would
     /// not meet it any more.
     fn went_up(&self, page: PageId, source: Source, dirty: bool) -> Result<Fetched, Gone> {
-        if !self.config.policy.exclusive() {
+        if !self.directory.config.policy.exclusive() {
             return Ok(Fetched { source, dirty, fdirty: false });
         }
-        let taken = self.with(|partition| {
+        let taken = self.directory.with(|partition| {
             let stays = dirty && self.board.checkpoints.load(SeqCst) > 0;
             if stays || !self.state.is_running() {
                 Taken::Copied
@@ -189,8 +172,8 @@ impl Access {
         Ok(match taken {
             Taken::Copied => Fetched { source, dirty, fdirty: false },
             Taken::Moved { dirty } => {
-                self.tallies().moved_up.add(1);
-                self.job_is_done();
+                self.board.tallies.moved_up.add(1);
+                self.signals.job_is_done();
                 Fetched { source, dirty, fdirty: dirty }
             }
         })

@@ -1,14 +1,20 @@
 //! Adjacent pages that are all on flash: looked up together, and read together. Pages that lie side by side
 //! on flash, as those often do that have entered together, are one read.
 //!
-//! Invariant: as [`Access::fetch`] of each page. A page that is not proved here is left to it.
+//! Invariant: as [`super::Fetches::fetch`] of each page. A page that is not proved here is left to it.
 
-use super::Access;
+use super::Base;
+use super::board::BoardRef;
+use super::directory::Directory;
+use super::flash_pages::FlashPages;
+use super::signals::Signals;
 use crate::TierError;
+use crate::shadow::Shadow;
 use arrayvec::ArrayVec;
 use entresol_core::{Generation, Lookup, PageId, SlotId};
 use entresol_device::ReadPart;
 use entresol_shm::Gone;
+use std::sync::Arc;
 
 /// Most pages of a run that is fetched.
 const RUN_MAX: usize = 64;
@@ -22,35 +28,57 @@ pub(crate) struct Run<const N: usize> {
     places: ArrayVec<Place, N>,
 }
 
-impl Access {
+/// Fetches of adjacent pages.
+pub(crate) struct Runs {
+    directory: Arc<Directory>,
+    flash_pages: Arc<FlashPages>,
+    signals: Arc<Signals>,
+    shadow: Arc<Shadow>,
+    board: BoardRef,
+}
+
+impl Runs {
+    pub(super) fn new(base: &Base) -> Self {
+        Self {
+            directory: base.directory.clone(),
+            flash_pages: base.flash_pages.clone(),
+            signals: base.signals.clone(),
+            shadow: base.shadow.clone(),
+            board: base.board.clone(),
+        }
+    }
+
     /// Fetches as many pages from `first` on as are on flash, at most those that fit into `buffer`. Returns
     /// how many it has fetched: 0 if there are fewer than two, or the first one cannot be proved.
-    pub(crate) fn fetch_run(&self, first: PageId, buffer: &mut [u8]) -> Result<usize, TierError> {
-        let page_bytes = self.page_bytes();
+    pub(crate) fn fetch(&self, first: PageId, buffer: &mut [u8]) -> Result<usize, TierError> {
+        let page_bytes = self.flash_pages.page_bytes;
         let most = (buffer.len() / page_bytes).min(RUN_MAX);
         if most < 2 {
             return Ok(0);
         }
-        let Some(run) = self.find_run::<RUN_MAX>(first, most, 2)? else { return Ok(0) };
+        let Some(run) = self.find::<RUN_MAX>(first, most, 2)? else { return Ok(0) };
         let bytes = &mut buffer[..run.places.len() * page_bytes];
-        if self.read_run(&run, bytes).is_err() {
+        if self.read(&run, bytes).is_err() {
             return Ok(0);
         }
-        let proved = self.prove_run(&run, bytes);
-        self.tallies().flash_hits.add(proved);
+        let proved = self.prove(&run, bytes);
+        self.board.tallies.flash_hits.add(proved);
         Ok(proved)
     }
 
     /// Looks up the pages from `first` on, up to the first one that is not on flash, or `most`. They count as
     /// fetched. `None`: there are fewer than `least`, or such pages are to be fetched one by one.
-    pub(crate) fn find_run<const N: usize>(
+    pub(crate) fn find<const N: usize>(
         &self,
         first: PageId,
         most: usize,
         least: usize,
     ) -> Result<Option<Run<N>>, TierError> {
         // Pages that move up, or may be dead, are looked at one by one.
-        if self.config.policy.exclusive() || self.objects.is_some() || !self.check_running()? {
+        if self.directory.config.policy.exclusive()
+            || self.directory.has_objects()
+            || !self.signals.check_running()?
+        {
             return Ok(None);
         }
         let places = self.places(first, most.min(N), least)?;
@@ -63,7 +91,7 @@ impl Access {
         most: usize,
         least: usize,
     ) -> Result<ArrayVec<Place, N>, Gone> {
-        self.with(|partition| {
+        self.directory.with(|partition| {
             let mut places: ArrayVec<Place, N> = ArrayVec::new();
             for page in (first.0..first.0 + most as u64).map(PageId) {
                 let Lookup::Flash { slot, generation, .. } = partition.peek(page) else { break };
@@ -81,30 +109,30 @@ impl Access {
 
     /// What is to be read for a run: pages that lie side by side at once.
     pub(crate) fn parts<const N: usize>(&self, run: &Run<N>) -> ArrayVec<ReadPart, N> {
-        let offsets = run.places.iter().map(|(slot, ..)| self.layout.slot_offset(*slot));
-        ReadPart::of_pieces(offsets, self.page_bytes())
+        let offsets = run.places.iter().map(|(slot, ..)| self.flash_pages.layout.slot_offset(*slot));
+        ReadPart::of_pieces(offsets, self.flash_pages.page_bytes)
     }
 
     /// Reads a run.
-    pub(crate) fn read_run<const N: usize>(
+    pub(crate) fn read<const N: usize>(
         &self,
         run: &Run<N>,
         bytes: &mut [u8],
     ) -> Result<(), entresol_device::DeviceError> {
-        ReadPart::read(&self.parts(run), &*self.flash, bytes)
+        ReadPart::read(&self.parts(run), &*self.flash_pages.flash, bytes)
     }
 
     /// How many pages of a run, from the first one on, were read and are proved. They can be
     /// served, and the caller counts them.
-    pub(crate) fn prove_run<const N: usize>(&self, run: &Run<N>, bytes: &mut [u8]) -> usize {
+    pub(crate) fn prove<const N: usize>(&self, run: &Run<N>, bytes: &mut [u8]) -> usize {
         let mut proved = 0;
-        let pages = bytes.chunks_exact_mut(self.page_bytes());
+        let pages = bytes.chunks_exact_mut(self.flash_pages.page_bytes);
         for ((slot, generation, proof), bytes) in run.places.iter().zip(pages) {
             let page = PageId(run.first.0 + proved as u64);
-            if self.prove(bytes, page, *slot, *generation, *proof).is_err() {
+            if self.flash_pages.prove(bytes, page, *slot, *generation, *proof).is_err() {
                 break;
             }
-            self.options.page_format.unseal(bytes, page);
+            self.flash_pages.page_format.unseal(bytes, page);
             self.shadow.fetch(page);
             proved += 1;
         }

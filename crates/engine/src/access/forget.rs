@@ -4,13 +4,43 @@
 //! Invariant: when it returns, no write of an older version to disk is under way. So the caller may use the
 //! pages' places on disk again.
 
-use super::Access;
+use super::Base;
+use super::cached::CachedPages;
+use super::directory::Directory;
+use super::order::PageOrder;
+use super::run_state::RunState;
 use super::seat::Seat;
+use super::signals::Signals;
 use crate::TierError;
 use entresol_core::{Deletion, Next, PageId, Touched};
 use entresol_shm::Gone;
+use std::sync::Arc;
 
-impl Access {
+/// Deletions of pages.
+pub(crate) struct Forgets {
+    directory: Arc<Directory>,
+    cached: Arc<CachedPages>,
+    signals: Arc<Signals>,
+    state: Arc<RunState>,
+    seat: Option<Arc<Seat>>,
+    order: PageOrder,
+    /// A summary on flash is written in place: once for each group.
+    has_one_summary: bool,
+}
+
+impl Forgets {
+    pub(super) fn new(base: &Base, cached: &Arc<CachedPages>) -> Self {
+        Self {
+            directory: base.directory.clone(),
+            cached: cached.clone(),
+            signals: base.signals.clone(),
+            state: base.state.clone(),
+            seat: base.seat.clone(),
+            order: base.order.clone(),
+            has_one_summary: base.flash_pages.layout.summary_copies() == 1,
+        }
+    }
+
     /// Forgets the pages from `first` to `last`, which are dead. Returns how many copies were in the cache. A
     /// long range costs by the pages of the cache, a short one by its own.
     pub(crate) fn forget_range(&self, pages: (PageId, PageId)) -> Result<u64, TierError> {
@@ -18,12 +48,13 @@ impl Access {
         if last < first {
             return Ok(0);
         }
-        let begun = self.with(|partition| {
+        let begun = self.directory.with(|partition| {
             let by_range = partition.log().is_some() || last.0 - first.0 < partition.entries().into();
             by_range.then(|| Deletion::of_dead(first, last, partition))
         })?;
         let Some(mut deletion) = begun else {
-            return self.forget_cached(pages, |page| self.with(|p| Deletion::of_dead(page, page, p)));
+            return self
+                .forget_cached(pages, |page| self.directory.with(|p| Deletion::of_dead(page, page, p)));
         };
         let found = self.delete(&mut deletion);
         self.cause_ends(&deletion, found)
@@ -42,7 +73,7 @@ impl Access {
         deletion: impl Fn(PageId) -> Result<Deletion, Gone>,
     ) -> Result<u64, TierError> {
         let mut found = 0;
-        self.walk(pages, |page| {
+        self.cached.walk(pages, |page| {
             found += self.delete(&mut deletion(page)?)?;
             Ok(())
         })?;
@@ -51,7 +82,7 @@ impl Access {
 
     /// Goes on with the deletion of a process that died in it.
     pub(crate) fn forget_on(&self, cause: u64) -> Result<(), TierError> {
-        let resumed = self.with(|partition| Deletion::resume(partition.log()?, cause))?;
+        let resumed = self.directory.with(|partition| Deletion::resume(partition.log()?, cause))?;
         // It may have died after the last step.
         let Some(mut deletion) = resumed else { return Ok(()) };
         let found = self.delete(&mut deletion);
@@ -87,9 +118,9 @@ impl Access {
     /// 4. power fails before that disk write: the disk's older version is served.
     fn delete(&self, deletion: &mut Deletion) -> Result<u64, TierError> {
         loop {
-            let seen = self.progress.epoch();
+            let seen = self.signals.progress.epoch();
             // Once there is a record, an interruption changes nothing.
-            match self.check_running() {
+            match self.signals.check_running() {
                 Ok(true) => {}
                 Ok(false) => return Ok(deletion.found()),
                 Err(TierError::Interrupted) if deletion.cause().is_some() => continue,
@@ -101,9 +132,9 @@ impl Access {
             }
             let awaits_room = deletion.needs_cause();
             if awaits_room {
-                self.seat.iter().for_each(Seat::holds_cause);
+                self.seat.iter().for_each(|seat| seat.holds_cause());
             }
-            let next = self.with(|partition| {
+            let next = self.directory.with(|partition| {
                 if !self.state.is_running() {
                     return None;
                 }
@@ -121,25 +152,25 @@ impl Access {
                 Some(next)
             })?;
             if awaits_room && deletion.cause().is_none() {
-                self.seat.iter().for_each(Seat::holds_nothing);
+                self.seat.iter().for_each(|seat| seat.holds_nothing());
             }
             match next {
                 None => {}
                 Some(Next::Done { found }) => {
                     if found > 0 {
                         // Slots and frames may have become free.
-                        self.job_is_done();
+                        self.signals.job_is_done();
                     }
                     return Ok(found);
                 }
-                Some(Next::Step { room: true }) => self.job_is_done(),
+                Some(Next::Step { room: true }) => self.signals.job_is_done(),
                 Some(Next::Step { room: false }) => {}
                 Some(Next::Await { records }) => {
                     if records {
                         self.write_records()?;
                     }
-                    self.background.notify_one();
-                    match self.await_progress(seen) {
+                    self.signals.background.notify_one();
+                    match self.signals.await_progress(seen) {
                         Err(TierError::Interrupted) if deletion.cause().is_some() => {}
                         waited => waited?,
                     }
@@ -150,9 +181,9 @@ impl Access {
 
     /// There is no room for another record.
     fn write_records(&self) -> Result<(), TierError> {
-        let by_group = self.layout.summary_copies() == 1;
-        self.with(|partition| partition.log_mut().map(|log| log.write_records(by_group)))?;
-        self.writes.notify_one();
+        self.directory
+            .with(|partition| partition.log_mut().map(|log| log.write_records(self.has_one_summary)))?;
+        self.signals.writes.notify_one();
         Ok(())
     }
 
@@ -160,34 +191,24 @@ impl Access {
     fn cause_ends<T, E: From<TierError>>(&self, deletion: &Deletion, made: Result<T, E>) -> Result<T, E> {
         let Some(cause) = deletion.cause() else { return made };
         // If the cache has ended meanwhile, the next open may have found the copies by now.
-        let made = made.and_then(|made| Ok(self.check_running_in_any_case().map(|_| made)?));
+        let made = made.and_then(|made| Ok(self.signals.check_running_in_any_case().map(|_| made)?));
         let ended = made.and_then(|made| {
-            let ended = self.with(|partition| partition.log_mut().map(|log| log.cause_ends(cause)));
+            let ended = self.directory.with(|partition| partition.log_mut().map(|log| log.cause_ends(cause)));
             Ok(ended.map(|_| made).map_err(TierError::from)?)
         });
         match ended {
             Ok(_) => {
-                self.seat.iter().for_each(Seat::holds_nothing);
-                self.job_is_done();
+                self.seat.iter().for_each(|seat| seat.holds_nothing());
+                self.signals.job_is_done();
             }
             Err(_) if self.seat.is_none() => {}
             Err(_) => {
                 self.state.give_up();
-                self.writes.notify_all();
-                self.background.notify_all();
-                self.progress.notify_all();
+                self.signals.writes.notify_all();
+                self.signals.background.notify_all();
+                self.signals.progress.notify_all();
             }
         }
         ended
-    }
-
-    /// As [`Access::check_running`]; an interruption changes nothing.
-    fn check_running_in_any_case(&self) -> Result<bool, TierError> {
-        loop {
-            match self.check_running() {
-                Err(TierError::Interrupted) => {}
-                checked => return checked,
-            }
-        }
     }
 }

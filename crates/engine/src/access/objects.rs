@@ -4,12 +4,17 @@
 //! Invariant: when a request to retire or cut returns, readers miss the dead pages, and no older version of
 //! one is on its way to disk. So the caller may use their places on disk again.
 
-use super::Access;
+use super::Base;
+use super::directory::Directory;
+use super::forget::Forgets;
+use super::order::PageOrder;
+use super::signals::Signals;
 use crate::TierError;
 use crate::names::Names;
-use entresol_core::{Generation, Lookup, PageId, Partition, Position};
+use entresol_core::{PageId, Partition, Position};
 use entresol_objects::{CutOutcome, Locator, ObjectId, Objects, Usage};
 use entresol_shm::Gone;
+use std::sync::Arc;
 
 /// Names that are read under one hold of the latch.
 const NAMES_AT_ONCE: u32 = 512;
@@ -21,49 +26,46 @@ fn no_table() -> TierError {
     TierError::Config("the cache has no table of objects; create it with room for some".to_owned())
 }
 
-/// Whether what was found is dead by the table.
-pub(super) fn is_dead(objects: &Objects<'_>, page: PageId, found: &Lookup) -> bool {
-    match found {
-        Lookup::Absent => false,
-        Lookup::Staged { position, .. } => objects.is_dead(page, *position),
-        Lookup::Flash { generation: Generation::Exact(position), .. } => objects.is_dead(page, *position),
-        Lookup::Flash { .. } => unreachable!("a cache with objects has log placement"),
-    }
+/// The table of objects.
+pub(crate) struct ObjectTable {
+    directory: Arc<Directory>,
+    signals: Arc<Signals>,
+    order: PageOrder,
+    /// For a cut that the table has no room for.
+    forgets: Arc<Forgets>,
 }
 
-/// The page that `look_up` gives, unless its object is retired or it was cut off.
-pub(super) fn living(
-    partition: &mut Partition<'_>,
-    objects: Option<&mut Objects<'_>>,
-    page: PageId,
-    look_up: impl FnOnce(&mut Partition<'_>) -> Lookup,
-) -> Lookup {
-    let found = look_up(partition);
-    match objects {
-        Some(objects) if is_dead(objects, page, &found) => Lookup::Absent,
-        _ => found,
-    }
-}
-
-impl Names for Access {
+impl Names for ObjectTable {
     fn locator(&self, object: ObjectId) -> Option<Locator> {
         // Without the table nothing is known of any object, and nothing that is done now will count.
-        self.with_objects(|_, objects| objects.and_then(|objects| objects.locator(object).copied())).ok()?
+        self.directory
+            .with_objects(|_, objects| objects.and_then(|objects| objects.locator(object).copied()))
+            .ok()?
     }
 }
 
-impl Access {
+impl ObjectTable {
+    pub(super) fn new(base: &Base, forgets: &Arc<Forgets>) -> Self {
+        Self {
+            directory: base.directory.clone(),
+            signals: base.signals.clone(),
+            order: base.order.clone(),
+            forgets: forgets.clone(),
+        }
+    }
+
     /// A step on the table of objects.
     fn with_table<R>(
         &self,
         step: impl FnOnce(&mut Partition<'_>, &mut Objects<'_>) -> R,
     ) -> Result<R, TierError> {
-        self.with_objects(|partition, objects| objects.map(|objects| step(partition, objects)))?
+        self.directory
+            .with_objects(|partition, objects| objects.map(|objects| step(partition, objects)))?
             .ok_or_else(no_table)
     }
 
     /// The live object with this name.
-    pub(crate) fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+    pub(crate) fn look_up(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
         self.with_table(|_, objects| objects.lookup(locator))
     }
 
@@ -90,8 +92,8 @@ impl Access {
     }
 
     /// How full the table is; `None`: there is none.
-    pub(crate) fn objects_usage(&self) -> Option<Usage> {
-        self.with_objects(|_, objects| objects.map(|objects| objects.usage())).ok()?
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.directory.with_objects(|_, objects| objects.map(|objects| objects.usage())).ok()?
     }
 
     /// All pages of `object` are dead, for ever. False: it was no live object.
@@ -124,40 +126,33 @@ impl Access {
         })?;
         match outcome {
             CutOutcome::Kept | CutOutcome::Implied => self.wait_for_dequeues(pages.0, pages.1),
-            CutOutcome::TooMany => self.forget_range(pages).map(drop),
+            CutOutcome::TooMany => self.forgets.forget_range(pages).map(drop),
         }
     }
 
     /// Waits until no version of these pages, which are dead, is on its way to disk. Dequeues that begin from
     /// now on take none there, so they are not waited for: there may always be some.
-    pub(super) fn wait_for_dequeues(&self, first: PageId, last: PageId) -> Result<(), TierError> {
-        let begun = self.with(|partition| partition.log().map(|log| log.dequeues_begun()))?;
+    fn wait_for_dequeues(&self, first: PageId, last: PageId) -> Result<(), TierError> {
+        let begun = self.directory.with(|partition| partition.log().map(|log| log.dequeues_begun()))?;
         loop {
-            let seen = self.progress.epoch();
-            if !self.check_running()?
-                || !self.with(|partition| {
+            let seen = self.signals.progress.epoch();
+            if !self.signals.check_running()?
+                || !self.directory.with(|partition| {
                     let log = partition.log().zip(begun);
                     log.is_some_and(|(log, begun)| log.is_in_dequeue(first, last, begun))
                 })?
             {
                 return Ok(());
             }
-            self.background.notify_one();
-            self.await_progress(seen)?;
+            self.signals.background.notify_one();
+            self.signals.await_progress(seen)?;
         }
-    }
-
-    /// Drops the dead pages of the group that is dequeued next, so that they are not read.
-    pub(crate) fn drop_dead_of_next_dequeue(partition: &mut Partition<'_>, objects: &Objects<'_>) {
-        let Some(log) = partition.log_mut() else { return };
-        let entries = log.next_dequeue();
-        log.drop_dead(entries, |page, position| objects.is_dead(page, position));
     }
 
     /// The records of forgotten pages before number `records` are durable, and one that all positions below
     /// `front` are gone.
     pub(crate) fn records_are_durable(&self, records: u64, front: Position) -> Result<(), Gone> {
-        self.with_objects(|partition, objects| {
+        self.directory.with_objects(|partition, objects| {
             if let Some(log) = partition.log_mut() {
                 log.recorded(records);
                 log.front_is_durable(front);

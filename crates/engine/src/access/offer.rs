@@ -1,15 +1,22 @@
 //! Handing a page down: it is copied into staging. When staging is full, evictors wait, first come, first
 //! served. A page that was fetched from disk populates the flash in the same way, but never waits.
 
-use super::Access;
-use super::order::ReadTicket;
-use super::staging::Incoming;
+use super::Base;
+use super::board::BoardRef;
+use super::directory::Directory;
+use super::flash_pages::FlashPages;
+use super::order::{PageOrder, ReadTicket};
+use super::run_state::RunState;
+use super::seat::Seat;
+use super::signals::Signals;
+use super::staging::{Incoming, Staging};
 use crate::TierError;
 use crate::api::Victim;
-use entresol_core::{Admission, FrameId, Lookup, PageId, Position};
+use crate::shadow::Shadow;
+use entresol_core::{Admission, FrameId, Lookup, Mode, PageId, Position};
 use entresol_objects::ObjectId;
 use entresol_shm::Gone;
-use entresol_shm::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::Arc;
 
 /// What became of an offered page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,22 +30,6 @@ pub(crate) enum Offered {
     Off,
 }
 
-/// Counts a waiting evictor, until dropped.
-struct Waiting<'a>(&'a AtomicU32);
-
-impl<'a> Waiting<'a> {
-    fn new(waiting: &'a AtomicU32) -> Self {
-        waiting.fetch_add(1, SeqCst);
-        Self(waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, SeqCst);
-    }
-}
-
 /// A read of a page from disk.
 #[derive(Clone, Copy)]
 pub(crate) struct Read {
@@ -49,45 +40,49 @@ pub(crate) struct Read {
     pub past: Option<Lookup>,
 }
 
-impl Access {
+/// Offers of pages to the flash.
+pub(crate) struct Offers {
+    directory: Arc<Directory>,
+    staging: Arc<Staging>,
+    /// The format of pages, and their stamps.
+    flash_pages: Arc<FlashPages>,
+    signals: Arc<Signals>,
+    state: Arc<RunState>,
+    seat: Option<Arc<Seat>>,
+    order: PageOrder,
+    shadow: Arc<Shadow>,
+    board: BoardRef,
+    mode: Mode,
+    /// See [`crate::TierOptions::takes_changes`].
+    takes_changes: bool,
+}
+
+impl Offers {
+    pub(super) fn new(base: &Base, mode: Mode, takes_changes: bool) -> Self {
+        Self {
+            directory: base.directory.clone(),
+            staging: base.staging.clone(),
+            flash_pages: base.flash_pages.clone(),
+            signals: base.signals.clone(),
+            state: base.state.clone(),
+            seat: base.seat.clone(),
+            order: base.order.clone(),
+            shadow: base.shadow.clone(),
+            board: base.board.clone(),
+            mode,
+            takes_changes,
+        }
+    }
+
     /// Offers the page until it is taken or not wanted; waits for room.
     pub(crate) fn take(&self, victim: Victim, data: &[u8]) -> Result<Offered, TierError> {
-        self.in_turn(|| self.offer(victim, data))
+        self.signals.in_turn(|| self.offer(victim, data))
     }
 
-    /// As [`Access::take`], of a page that was read from disk: it is not taken if it was written or forgotten
+    /// As [`Offers::take`], of a page that was read from disk: it is not taken if it was written or forgotten
     /// meanwhile.
     pub(crate) fn take_read(&self, victim: Victim, read: Read, data: &[u8]) -> Result<Offered, TierError> {
-        self.in_turn(|| self.offer_if(victim, data, Some(read)))
-    }
-
-    /// Repeats `offer` until it gives something, waiting for room in the order of arrival.
-    pub(crate) fn in_turn<T>(
-        &self,
-        mut offer: impl FnMut() -> Result<Option<T>, TierError>,
-    ) -> Result<T, TierError> {
-        if !self.somebody_waits()
-            && let Some(done) = offer()?
-        {
-            return Ok(done);
-        }
-        // Processes have no turns: one that dies while it waits must not be waited for.
-        let is_alone = self.seat.is_none();
-        let _waiting = is_alone.then(|| Waiting::new(&self.board.waiting));
-        let _turn = is_alone.then(|| self.turn.acquire(1));
-        loop {
-            let seen = self.progress.epoch();
-            if let Some(done) = offer()? {
-                return Ok(done);
-            }
-            self.background.notify_one();
-            self.await_progress(seen)?;
-        }
-    }
-
-    /// Whether evictors wait for room.
-    pub(crate) fn somebody_waits(&self) -> bool {
-        self.board.waiting.load(SeqCst) > 0
+        self.signals.in_turn(|| self.offer_if(victim, data, Some(read)))
     }
 
     /// The core's answer to an offer; [`Admission::Full`] also from a cache that is switching itself off. A
@@ -97,7 +92,7 @@ impl Access {
     pub(crate) fn admission(&self, victim: &Victim, read: Option<Read>) -> Result<Admission, TierError> {
         let Victim { page, lsn, dirty, fdirty } = *victim;
         // The state is looked at under the latch again: a cache that switches itself off does so under it.
-        let admission = self.with_objects(|partition, objects| {
+        let admission = self.directory.with_objects(|partition, objects| {
             if !self.state.is_running() {
                 return Some(Admission::Full);
             }
@@ -121,7 +116,7 @@ impl Access {
             if dirty || fdirty {
                 self.order.changes(page);
             }
-            let must_enter = fdirty && (self.options.takes_changes || cut_may_be_lost);
+            let must_enter = fdirty && (self.takes_changes || cut_may_be_lost);
             let admission = match partition.log_mut() {
                 Some(log) if must_enter => log.evict_changed(page, lsn, dirty),
                 _ => partition.evict(page, lsn, dirty, fdirty),
@@ -155,13 +150,13 @@ impl Access {
         data: &[u8],
         read: Option<Read>,
     ) -> Result<Option<Offered>, TierError> {
-        if !self.check_running()? {
+        if !self.signals.check_running()? {
             return Ok(Some(Offered::Off));
         }
         Ok(match self.admission(&victim, read)? {
             Admission::Full => None,
             Admission::AlreadyThere => {
-                self.tallies().already_on_flash.add(1);
+                self.board.tallies.already_on_flash.add(1);
                 Some(Offered::Taken)
             }
             Admission::Bypass { .. } => Some(Offered::Bypass),
@@ -185,7 +180,7 @@ impl Access {
         if self.seat.is_some() {
             crate::hooks::pass("frame");
         }
-        let incoming = Incoming { page, dirty, data, position, stamp: self.stamp(position) };
+        let incoming = Incoming { page, dirty, data, position, stamp: self.flash_pages.stamp(position) };
         let proof = self.staging.copy_in(frame, &incoming)?;
         #[cfg(feature = "hooks")]
         if self.seat.is_some() {
@@ -196,16 +191,16 @@ impl Access {
 
     /// Offers a frame that is filled to the writers.
     fn offer_frame(&self, frame: FrameId, position: Position, proof: u32) -> Result<(), Gone> {
-        let due = self.with(|partition| {
+        let due = self.directory.with(|partition| {
             partition.staged_with(frame, proof);
             self.holds_nothing();
             partition.write_due(frame)
         })?;
         if due {
-            self.writes.notify_one();
+            self.signals.writes.notify_one();
         }
-        if position.0.is_multiple_of(self.config.group_pages.into()) {
-            self.background.notify_one();
+        if position.0.is_multiple_of(self.directory.config.group_pages.into()) {
+            self.signals.background.notify_one();
         }
         Ok(())
     }
@@ -230,10 +225,10 @@ impl Access {
     /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The
     /// page is clean, so the caller never waits.
     pub(crate) fn populate(&self, page: PageId, ticket: ReadTicket, data: &[u8]) -> Result<(), Gone> {
-        if !self.config.policy.populates() || !self.may_populate(data) {
+        if !self.directory.config.policy.populates() || !self.may_populate(data) {
             return Ok(());
         }
-        let admission = self.with(|partition| match self.state.is_running() {
+        let admission = self.directory.with(|partition| match self.state.is_running() {
             true if self.order.is_current(page, ticket) => {
                 let bypasses = Admission::Bypass { stale: false };
                 self.hold(partition.slots_mut().map_or(bypasses, |slots| slots.arrived(page)))
@@ -244,7 +239,7 @@ impl Access {
         self.entered(page, admission, data)
     }
 
-    /// As [`Access::populate`], for a reader that has no memory of its own for pages: a policy that takes
+    /// As [`Offers::populate`], for a reader that has no memory of its own for pages: a policy that takes
     /// what memory evicts, and not what arrives, is offered the page as evicted, unchanged.
     ///
     /// Not if a log stands above. Then the cache does not keep the order of work on a page ([`ReadTicket`]),
@@ -265,16 +260,17 @@ impl Access {
         ticket: ReadTicket,
         data: &[u8],
     ) -> Result<(), Gone> {
-        if self.config.policy.populates() {
+        if self.directory.config.policy.populates() {
             return self.populate(page, ticket, data);
         }
-        let has_order = self.options.page_format.has_no_owner_with_a_log() && self.objects.is_none();
+        let has_order =
+            self.flash_pages.page_format.has_no_owner_with_a_log() && !self.directory.has_objects();
         if !self.may_populate(data) || !has_order {
             return Ok(());
         }
-        let lsn = self.options.page_format.lsn(data);
+        let lsn = self.flash_pages.page_format.lsn(data);
         let victim = Victim { page, lsn, dirty: false, fdirty: false };
-        let admission = match self.somebody_waits() {
+        let admission = match self.signals.somebody_waits() {
             true => Admission::Full,
             // A page of an object that is not defined stays out.
             false => {
@@ -286,18 +282,18 @@ impl Access {
 
     /// Whether an unchanged page with this content may enter at all.
     fn may_populate(&self, data: &[u8]) -> bool {
-        self.options.mode.populates() && self.options.page_format.takes(data)
+        self.mode.populates() && self.flash_pages.page_format.takes(data)
     }
 
     fn entered(&self, page: PageId, admission: Admission, data: &[u8]) -> Result<(), Gone> {
         match admission {
             Admission::Stage { frame, position } => {
                 self.fill(frame, position, page, false, data)?;
-                self.tallies().populated.add(1);
+                self.board.tallies.populated.add(1);
             }
             Admission::Full => {
-                self.tallies().population_dropped.add(1);
-                self.background.notify_one();
+                self.board.tallies.population_dropped.add(1);
+                self.signals.background.notify_one();
             }
             Admission::AlreadyThere | Admission::Bypass { .. } => {}
         }

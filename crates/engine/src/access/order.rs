@@ -13,6 +13,7 @@ use entresol_shm::atomic::{AtomicU32, Ordering::Relaxed};
 const _: () = assert!(ORDER_PLACES == 1 << 12, "the upper bits of a page's hash are its place");
 
 /// The counters, on the board of a cache that keeps the order itself.
+#[derive(Clone)]
 pub(crate) struct PageOrder(Option<BoardRef>);
 
 /// What a counter was when a read began.

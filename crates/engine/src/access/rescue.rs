@@ -1,15 +1,36 @@
 //! Pages of a flash that has failed. The tasks that write have ended: nothing moves in the directory, no slot
 //! and no frame is used again.
 
-use super::Access;
+use super::Base;
+use super::directory::Directory;
+use super::flash_pages::{FlashPages, SlotFault};
+use super::staging::Staging;
 use crate::rescue::Rescue;
 use entresol_core::{Lookup, PageId};
 use entresol_runtime::yield_now;
+use std::sync::Arc;
 
-impl Rescue for Access {
+/// Pages that are read from what is left of a cache.
+pub(crate) struct LeftPages {
+    directory: Arc<Directory>,
+    staging: Arc<Staging>,
+    flash_pages: Arc<FlashPages>,
+}
+
+impl LeftPages {
+    pub(super) fn new(base: &Base) -> Self {
+        Self {
+            directory: base.directory.clone(),
+            staging: base.staging.clone(),
+            flash_pages: base.flash_pages.clone(),
+        }
+    }
+}
+
+impl Rescue for LeftPages {
     fn rescue(&self, page: PageId, buffer: &mut [u8]) -> Result<(), String> {
         loop {
-            let found = self.with(|partition| {
+            let found = self.directory.with(|partition| {
                 let found = partition.peek(page);
                 let slot = if let Lookup::Flash { slot, .. } = found { Some(slot) } else { None };
                 (found, slot.map_or(0, |slot| partition.proof(slot)))
@@ -25,12 +46,11 @@ impl Rescue for Access {
                     yield_now();
                 }
                 Lookup::Flash { slot, generation, dirty: true } => {
-                    let read = self.flash.read(self.layout.slot_offset(slot), buffer);
-                    read.map_err(|error| error.to_string())?;
-                    let proved = self.prove(buffer, page, slot, generation, proof);
-                    proved.map_err(|fault| format!("flash slot {}: {fault}", slot.0))?;
-                    self.options.page_format.unseal(buffer, page);
-                    return Ok(());
+                    let read = self.flash_pages.read(buffer, page, slot, generation, proof);
+                    return read.map_err(|fault| match fault {
+                        SlotFault::Unreadable(error) => error.to_string(),
+                        SlotFault::Unproved(fault) => format!("flash slot {}: {fault}", slot.0),
+                    });
                 }
                 Lookup::Flash { .. } | Lookup::Absent => {
                     return Err("it is not found there".to_owned());

@@ -32,7 +32,6 @@ use entresol_shm::{
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use zerocopy::IntoBytes;
 
 shared_struct! {
     /// Which cache the segment is of. Written before the segment is published.
@@ -208,19 +207,15 @@ pub(crate) fn serve(
     // By way of a copy: one latch of a region is held at a time.
     let (partition, table) = words_of(&access.options);
     let mut words = vec![0_u64; partition + table];
-    access.region.with(|partition, table| {
-        let (to_partition, to_table) = words.as_mut_bytes().split_at_mut(partition.len());
-        to_partition.copy_from_slice(partition);
-        to_table.copy_from_slice(table);
-    })?;
+    access.directory.copy_to(&mut words)?;
     region.lock(seat.holder())?.copy_from_slice(&words);
     let service = parts.bell(&segment, 3);
     let memory = parts.memory(&segment, &access.options, seat, true);
     let common = Common {
         options: access.options.clone(),
-        flash: access.flash.clone(),
-        stamps: access.stamps,
-        positions: access.positions.clone(),
+        flash: access.flash_pages.flash.clone(),
+        stamps: access.flash_pages.stamps,
+        positions: access.flash_pages.positions.clone(),
         listed: None,
     };
     let front = Access::over(memory, common)?;

@@ -23,12 +23,12 @@ impl FlashTier {
         }
         let _guard = self.guard();
         // What fails here fails again, where there is a reply for it.
-        self.parts.floor.access.find_run(first, pages, pages).ok()?.map(FlashRead)
+        self.parts.floor.access.runs.find(first, pages, pages).ok()?.map(FlashRead)
     }
 
     /// What the caller has to read, one part after the other, into memory for all pages.
     pub(crate) fn parts(&self, read: &FlashRead) -> ArrayVec<ReadPart, FLASH_READ_PAGES_MAX> {
-        self.parts.floor.access.parts(&read.0)
+        self.parts.floor.access.runs.parts(&read.0)
     }
 
     /// Reads at once what was looked up.
@@ -40,18 +40,18 @@ impl FlashTier {
         read: &FlashRead,
         buffer: &mut [u8],
     ) -> Result<(), entresol_device::DeviceError> {
-        self.parts.floor.access.read_run(&read.0, buffer)
+        self.parts.floor.access.runs.read(&read.0, buffer)
     }
 
     /// Proves what was read. False: read the pages by
     /// [`PageCache::read_pages`](crate::PageCache::read_pages); they have moved meanwhile, or are damaged.
     pub(crate) fn end_read(&self, read: &FlashRead, buffer: &mut [u8]) -> bool {
         let _guard = self.guard();
-        let pages = buffer.len() / self.parts.floor.access.page_bytes();
-        let proved = self.parts.floor.access.prove_run(&read.0, buffer);
+        let pages = buffer.len() / self.parts.floor.access.flash_pages.page_bytes;
+        let proved = self.parts.floor.access.runs.prove(&read.0, buffer);
         let is_proved = proved == pages;
         if is_proved {
-            self.parts.floor.access.tallies().flash_hits.add(pages);
+            self.parts.floor.access.board.tallies.flash_hits.add(pages);
         }
         is_proved
     }

@@ -23,29 +23,29 @@ impl Deletes for FlashTier {
     }
 
     fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.parts.floor.access.define(locator)
+        self.parts.floor.access.objects.define(locator)
     }
 
     fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.parts.floor.access.object(locator)
+        self.parts.floor.access.objects.look_up(locator)
     }
 
     fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
         let _guard = self.guard();
-        self.parts.floor.access.retire(object)
+        self.parts.floor.access.objects.retire(object)
     }
 
     fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
         let _guard = self.guard();
-        self.parts.floor.access.retire_matching(matches)
+        self.parts.floor.access.objects.retire_matching(matches)
     }
 
     fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
         let _guard = self.guard();
-        self.parts.floor.access.cut(object, number)
+        self.parts.floor.access.objects.cut(object, number)
     }
 
     fn objects(&self) -> Option<Usage> {
-        self.parts.floor.access.objects_usage()
+        self.parts.floor.access.objects.usage()
     }
 }

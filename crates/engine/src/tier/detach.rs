@@ -73,7 +73,7 @@ impl FlashTier {
         if prepared.is_ok() {
             match self.parts.losses.prepare_to_lose(accepts_loss) {
                 Err(losing @ TierError::Losing(_)) => return Err(losing),
-                done => prepared = done.and_then(|()| self.parts.floor.access.check_running()),
+                done => prepared = done.and_then(|()| self.parts.floor.access.signals.check_running()),
             }
         }
         self.end();

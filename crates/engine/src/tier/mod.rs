@@ -178,7 +178,7 @@ impl FlashTier {
     pub fn is_dirty(&self, page: PageId) -> bool {
         match self.parts.floor.disk.missing() {
             Some(missing) => missing.has(page),
-            None => self.parts.floor.access.is_dirty(page).unwrap_or(true),
+            None => self.parts.floor.access.cached.is_dirty(page).unwrap_or(true),
         }
     }
 
@@ -210,7 +210,7 @@ impl Layer for FlashTier {
     }
 
     fn is_on_flash(&self, page: PageId) -> bool {
-        self.parts.floor.access.has(page).unwrap_or(false)
+        self.parts.floor.access.cached.has(page).unwrap_or(false)
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
@@ -229,7 +229,7 @@ impl Layer for FlashTier {
     }
 
     fn moves_pages_up(&self) -> bool {
-        self.parts.floor.access.config.policy.exclusive()
+        self.parts.floor.access.directory.config.policy.exclusive()
     }
 
     fn checkpoint(&self) -> Result<(), TierError> {

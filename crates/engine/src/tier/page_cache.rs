@@ -16,7 +16,7 @@ struct KeptOut<'a>(&'a Access, (PageId, PageId));
 
 impl<'a> KeptOut<'a> {
     fn begin(access: &'a Access, pages: (PageId, PageId)) -> Result<Self, Gone> {
-        access.with(|_| access.order.writes_begin(pages))?;
+        access.directory.with(|_| access.order.writes_begin(pages))?;
         Ok(Self(access, pages))
     }
 }
@@ -25,7 +25,7 @@ impl Drop for KeptOut<'_> {
     fn drop(&mut self) {
         let Self(access, pages) = self;
         // Where the memory is given up, so is the order.
-        let _ = access.step(|_| access.order.writes_end(*pages));
+        let _ = access.directory.step(|_| access.order.writes_end(*pages));
     }
 }
 
@@ -66,7 +66,12 @@ impl PageCache for FlashTier {
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         let found = self.forget(first, last)?;
         // A page that is not in the cache may have a record, too: a crash would find its last slot.
-        if self.parts.floor.access.with(|partition| partition.log().map_or(0, |log| log.records_waiting()))?
+        if self
+            .parts
+            .floor
+            .access
+            .directory
+            .with(|partition| partition.log().map_or(0, |log| log.records_waiting()))?
             > 0
         {
             self.flush()?;
@@ -92,7 +97,7 @@ impl PageCache for FlashTier {
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
         match self.parts.floor.disk.missing() {
             Some(missing) => Ok(missing.within(first, last).into_iter().map(|page| (page, true)).collect()),
-            None => self.parts.floor.access.cached_among((first, last)),
+            None => self.parts.floor.access.cached.among((first, last)),
         }
     }
 
@@ -122,24 +127,25 @@ impl PageCache for FlashTier {
         self.parts
             .floor
             .access
+            .directory
             .with(|partition| partition.unsaved())
             .map_or(0, |unsaved| unsaved.pages.into())
     }
 
     fn flushed(&self) -> Option<Flushed> {
         let access = &self.parts.floor.access;
-        let is_running = access.is_log() && access.state.is_running();
-        let below = access.with(|partition| partition.flushed()).ok().filter(|_| is_running)?;
+        let is_running = access.directory.is_log() && access.state.is_running();
+        let below = access.directory.with(|partition| partition.flushed()).ok().filter(|_| is_running)?;
         let superblocks = &self.parts.floor.superblocks;
         Some(Flushed { cache: superblocks.cache, epoch: superblocks.epoch, below })
     }
 
     fn page_bytes(&self) -> u64 {
-        self.parts.floor.access.page_bytes() as u64
+        self.parts.floor.access.flash_pages.page_bytes as u64
     }
 
     fn is_log(&self) -> bool {
-        self.parts.floor.access.is_log()
+        self.parts.floor.access.directory.is_log()
     }
 
     fn write_workers(&self) -> usize {

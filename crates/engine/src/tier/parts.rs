@@ -65,7 +65,7 @@ impl Parts {
     /// Brings everything that is in staging to flash. False if the disk alone serves.
     pub(crate) fn prepare_to_detach(&self) -> Result<bool, TierError> {
         self.room.checkpointer().checkpoint()?;
-        self.floor.access.check_running()
+        self.floor.access.signals.check_running()
     }
 
     /// A degraded tier whose tasks have ended releases its disk.

@@ -8,7 +8,7 @@ use super::budget::WriteBudget;
 use super::causes::Causes;
 use super::failures::Failures;
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{self, Access};
 use crate::buffer::AlignedBuffer;
 use entresol_core::{BackgroundJob, DequeuePages, Load};
 use entresol_runtime::now;
@@ -55,11 +55,12 @@ impl BackgroundQueue {
 
     /// Does everything but writes until the tier stops.
     pub(crate) fn task(&self) {
-        let mut scratch =
-            AlignedBuffer::new(self.access.config.group_pages as usize * self.access.page_bytes());
+        let mut scratch = AlignedBuffer::new(
+            self.access.directory.config.group_pages as usize * self.access.flash_pages.page_bytes,
+        );
         let mut pages = DequeuePages::new();
         loop {
-            let seen = self.access.background.epoch();
+            let seen = self.access.signals.background.epoch();
             let Some(under_way) = self.failures.begin_job() else { return };
             let job = match self.next(&mut pages) {
                 Ok(Some(job)) => job,
@@ -67,7 +68,7 @@ impl BackgroundQueue {
                     Ok(true) => continue,
                     Ok(false) => {
                         drop(under_way);
-                        self.access.background.wait(seen);
+                        self.access.signals.background.wait(seen);
                         continue;
                     }
                     Err(error) => return self.failures.fail(error),
@@ -75,7 +76,7 @@ impl BackgroundQueue {
                 Err(gone) => return self.failures.fail(gone.into()),
             };
             // There may be more: another task looks.
-            self.access.background.notify_one();
+            self.access.signals.background.notify_one();
             let begin = now();
             let done = match job {
                 BackgroundJob::PullVictims(count) => {
@@ -90,8 +91,8 @@ impl BackgroundQueue {
                 self.failures.fail(error);
                 return;
             }
-            self.access.tallies().background_took.ends(begin);
-            self.access.job_is_done();
+            self.access.board.tallies.background_took.ends(begin);
+            self.access.signals.job_is_done();
         }
     }
 
@@ -99,26 +100,26 @@ impl BackgroundQueue {
     /// pages are dropped: then the writers are told.
     pub(crate) fn next(&self, pages: &mut DequeuePages) -> Result<Option<BackgroundJob>, Gone> {
         let load = self.placement.load();
-        let (job, made_room) = self.access.with_objects(|partition, objects| {
+        let (job, made_room) = self.access.directory.with_objects(|partition, objects| {
             if let Some(load) = load {
                 partition.observe(load);
             }
             if let Some(objects) = objects {
-                Access::drop_dead_of_next_dequeue(partition, objects);
+                access::drop_dead_of_next_dequeue(partition, objects);
             }
             let valid = partition.occupancy().valid;
             let job = partition.take_background(pages, self.budget.spares_writes());
             (job, partition.occupancy().valid < valid)
         })?;
         if made_room {
-            self.access.writes.notify_one();
+            self.access.signals.writes.notify_one();
         }
         Ok(job)
     }
 
     fn pull(&self, pages: u32) {
         if let Some(upstream) = self.upstream.get() {
-            self.access.tallies().pulled.add(upstream.pull_victims(pages as usize));
+            self.access.board.tallies.pulled.add(upstream.pull_victims(pages as usize));
         }
     }
 }

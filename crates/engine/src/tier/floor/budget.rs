@@ -58,7 +58,7 @@ impl WriteBudget {
     /// From now on there is this budget.
     pub(crate) fn limit(&self, budget: Budget) {
         let is_limited = budget.is_limited();
-        let written = self.access.tallies().flash_writes.get();
+        let written = self.access.board.tallies.flash_writes.get();
         *self.ledger.lock() = Ledger { budget, last: now(), written };
         self.due.store(if is_limited { 0 } else { NEVER }, SeqCst);
         if !is_limited {
@@ -101,9 +101,9 @@ impl WriteBudget {
         let (allowed, worth) = {
             let mut ledger = self.ledger.lock();
             let passed = time.since(std::mem::replace(&mut ledger.last, time));
-            let written = self.access.tallies().flash_writes.get();
+            let written = self.access.board.tallies.flash_writes.get();
             let pages = written - std::mem::replace(&mut ledger.written, written);
-            ledger.budget.tick(passed, pages * self.access.page_bytes() as u64);
+            ledger.budget.tick(passed, pages * self.access.flash_pages.page_bytes as u64);
             (ledger.budget.allowed(), ledger.budget.write_worth_permille())
         };
         self.spares_writes.store(!allowed.chances, SeqCst);
@@ -117,11 +117,11 @@ impl WriteBudget {
     /// From now on a write must promise so many uses, in thousandths, where the policy weighs that.
     pub(crate) fn set_write_worth(&self, permille: u32) {
         let before = self.write_worth_permille.swap(permille, Relaxed);
-        if before != permille && self.access.config.policy.facts().weighs_costs {
+        if before != permille && self.access.directory.config.policy.facts().weighs_costs {
             let costs = Costs { write_worth_permille: permille, ..self.access.options.costs };
             self.access.shadow.set_costs(&costs);
             // A cache that was given up says so where it is used.
-            let _ = self.access.with(|partition| partition.set_costs(&costs));
+            let _ = self.access.directory.with(|partition| partition.set_costs(&costs));
         }
     }
 }

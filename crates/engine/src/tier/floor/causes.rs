@@ -24,7 +24,7 @@ impl Causes {
     /// Makes durable what made forgotten dirty pages dead, as far as it has ended, so that slots can be
     /// released and records be written.
     pub(crate) fn settle_dead(&self) -> Result<(), TierError> {
-        let due = self.access.with(|partition| partition.log()?.settle_for_slots())?;
+        let due = self.access.directory.with(|partition| partition.log()?.settle_for_slots())?;
         due.map_or(Ok(()), |due| self.settle(&due))
     }
 
@@ -32,7 +32,7 @@ impl Causes {
     /// were forgotten, too, which keep no slot from being released. False: it has not ended, and that will be
     /// told (`job_is_done`).
     pub(crate) fn settle_oldest_record(&self) -> Result<bool, TierError> {
-        let Some(due) = self.access.with(|partition| partition.log()?.settle_for_records())? else {
+        let Some(due) = self.access.directory.with(|partition| partition.log()?.settle_for_records())? else {
             return Ok(true);
         };
         if due.needs_sync() {
@@ -43,7 +43,7 @@ impl Causes {
 
     /// Settles what background tasks have to, if anything. Whether there was something to do.
     pub(crate) fn settle_dead_if_possible(&self) -> Result<bool, TierError> {
-        let Some(due) = self.access.with(|partition| partition.log()?.settle_due())? else {
+        let Some(due) = self.access.directory.with(|partition| partition.log()?.settle_due())? else {
             return Ok(false);
         };
         self.settle(&due)?;
@@ -60,13 +60,13 @@ impl Causes {
         if due.needs_sync() {
             self.disk.sync()?;
         }
-        self.access.with(|partition| {
+        self.access.directory.with(|partition| {
             let releases = self.access.state.is_running();
             if let Some(log) = partition.log_mut() {
                 log.settled(due, releases);
             }
         })?;
-        self.access.job_is_done();
+        self.access.signals.job_is_done();
         Ok(())
     }
 }

@@ -42,7 +42,7 @@ impl Checkpointer {
     /// From now on no dirty page moves up, until the checkpoint is over.
     pub(crate) fn begins(&self) -> Result<(), Gone> {
         // Under the latch: every take of a page is either before or after.
-        self.access.with(|_| self.access.board.checkpoints.store(1, SeqCst))
+        self.access.directory.with(|_| self.access.board.checkpoints.store(1, SeqCst))
     }
 
     /// Makes a checkpoint.
@@ -51,7 +51,7 @@ impl Checkpointer {
         let begin = now();
         let result = self.make_checkpoint();
         if result.is_ok() {
-            self.access.tallies().checkpoints_took.ends(begin);
+            self.access.board.tallies.checkpoints_took.ends(begin);
             self.access.board.checkpoints.store(0, SeqCst);
         }
         result
@@ -60,11 +60,11 @@ impl Checkpointer {
     /// A failure of it is one of the tier: a failed sync may have lost writes of other tasks, and a page
     /// that cannot be copied stays where it is.
     fn make_checkpoint(&self) -> Result<(), TierError> {
-        if self.access.check_running()? {
+        if self.access.signals.check_running()? {
             // It may have met a disk that cannot be synced.
             let rear = self.staged.drain().inspect_err(|error| self.failures.fail(error.clone()))?;
             // The flash may have failed meanwhile.
-            if !self.access.check_running()? {
+            if !self.access.signals.check_running()? {
                 return self.disk.sync();
             }
             match self.placement.make_durable(rear) {
@@ -74,7 +74,7 @@ impl Checkpointer {
                     self.failures.fail(error);
                 }
             }
-            self.access.check_running()?;
+            self.access.signals.check_running()?;
         }
         self.disk.sync()
     }

@@ -32,7 +32,7 @@ impl Destager {
     /// Writes pages to disk as one batch. Not synced.
     pub(crate) fn destage(&self, pages: &mut Destages<'_>) -> Result<(), TierError> {
         write_sorted(&self.disk, pages)?;
-        self.access.tallies().disk_writes.add(pages.len());
+        self.access.board.tallies.disk_writes.add(pages.len());
         Ok(())
     }
 
@@ -42,7 +42,7 @@ impl Destager {
         for (id, data) in pages.iter().copied() {
             let lsn = self.access.options.page_format.lsn(data);
             if self.repeats(id, lsn) {
-                self.access.tallies().redundant_destages.add(1);
+                self.access.board.tallies.redundant_destages.add(1);
             }
             if let Some(upstream) = &upstream {
                 upstream.destaged(id, lsn);

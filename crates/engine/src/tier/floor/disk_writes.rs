@@ -24,7 +24,7 @@ pub(crate) struct DiskWrites {
 
 impl DiskWrites {
     pub(crate) fn new(access: &Arc<Access>, disk: &Arc<DiskPages>, causes: &Arc<Causes>) -> Self {
-        let buffers = BufferPool::new(access.page_bytes(), usize::MAX);
+        let buffers = BufferPool::new(access.flash_pages.page_bytes, usize::MAX);
         Self { access: access.clone(), disk: disk.clone(), causes: causes.clone(), buffers }
     }
 
@@ -60,22 +60,22 @@ impl DiskWrites {
         let written = self.disk.write_run(*first, data);
         self.wrote(run.len());
         written?;
-        self.access.tallies().bypassed.add(run.len());
-        run.iter().for_each(|_| self.access.tallies().evicted(true, true));
+        self.access.board.tallies.bypassed.add(run.len());
+        run.iter().for_each(|_| self.access.board.tallies.evicted(true, true));
         Ok(())
     }
 
     /// A caller has written so many pages to disk: they are durable after the next sync of it. To be called
     /// after a failure, too: the disk may have carried the write out.
     pub(crate) fn wrote(&self, pages: usize) {
-        let tallies = self.access.tallies();
-        tallies.disk_writes.add(pages);
-        self.access.board.disk_owed.fetch_max(tallies.disk_writes.get(), SeqCst);
+        let board = &self.access.board;
+        board.tallies.disk_writes.add(pages);
+        board.disk_owed.fetch_max(board.tallies.disk_writes.get(), SeqCst);
     }
 
     /// Syncs the disk, unless all that was written there is durable.
     pub(crate) fn sync_if_written(&self) -> Result<(), TierError> {
-        let written = self.access.tallies().disk_writes.get();
+        let written = self.access.board.tallies.disk_writes.get();
         if self.access.board.disk_synced.load(SeqCst) < written {
             self.disk.sync()?;
             self.access.board.disk_synced.fetch_max(written, SeqCst);

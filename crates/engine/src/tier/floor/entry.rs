@@ -42,7 +42,7 @@ impl Entry {
     }
 
     pub(crate) fn take(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
-        let offered = self.access.take(victim, data)?;
+        let offered = self.access.offers.take(victim, data)?;
         self.taken(victim, data, offered)
     }
 
@@ -54,7 +54,7 @@ impl Entry {
                 let is_only_copy = victim.is_only_copy();
                 let written = self.bypass(victim, is_only_copy, data);
                 if is_only_copy {
-                    self.access.with(|_| self.access.order.write_ends(victim.page))?;
+                    self.access.directory.with(|_| self.access.order.write_ends(victim.page))?;
                 }
                 written
             }
@@ -71,7 +71,7 @@ impl Entry {
     /// The page does not enter the flash, and is written to disk if `write` says so.
     pub(crate) fn bypass(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
         if write {
-            self.access.tallies().bypassed.add(1);
+            self.access.board.tallies.bypassed.add(1);
             self.disk_writes.write(victim.page, data)?;
             let written = std::iter::once((victim.page, victim.lsn));
             self.notes.add(&self.disk, self.upstream.get().as_deref(), written)?;

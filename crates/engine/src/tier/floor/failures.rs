@@ -133,7 +133,7 @@ impl Failures {
         let is_gone = matches!(error, TierError::Gone(_));
         let first = match is_gone {
             true => Err(Gone),
-            false => self.access.with(|partition| {
+            false => self.access.directory.with(|partition| {
                 let leaves = self.access.state.begin_to_leave();
                 leaves.then(|| (partition.unsaved(), partition.log().and_then(|log| log.settle_for_slots())))
             }),
@@ -199,6 +199,7 @@ impl Failures {
     fn panicked(&self) {
         let unsaved = self
             .access
+            .directory
             .try_step(|partition| partition.unsaved())
             .unwrap_or(Unsaved { pages: 0, oldest: None });
         let error = TierError::Refused("a task panicked, which is a bug of this program".into());
@@ -208,11 +209,11 @@ impl Failures {
 
     /// Wakes all waiters: each looks again at what it waits for.
     pub(crate) fn wake_all(&self) {
-        self.access.writes.notify_all();
-        self.access.background.notify_all();
+        self.access.signals.writes.notify_all();
+        self.access.signals.background.notify_all();
         self.segments.notify_all();
         self.flushes.notify_all();
-        self.access.progress.notify_all();
+        self.access.signals.progress.notify_all();
         if let Some(degrading) = &self.degrading {
             degrading.wake(false);
         }

@@ -37,7 +37,7 @@ impl LostPages {
     pub(crate) fn lose(&self, faults: &[TierError]) -> Result<(), TierError> {
         let Some(first) = faults.first() else { return Ok(()) };
 
-        match self.has_no_log_above && self.disk.lose(Some(self.access.clone()), &named(faults))? {
+        match self.has_no_log_above && self.disk.lose(Some(self.access.left.clone()), &named(faults))? {
             true => Ok(()),
             false => Err(first.clone()),
         }
@@ -49,7 +49,7 @@ impl LostPages {
         for page in
             self.disk.lost().into_iter().flat_map(|missing| missing.within(PageId(0), PageId(u64::MAX)))
         {
-            if !self.access.is_dirty(page)? {
+            if !self.access.cached.is_dirty(page)? {
                 lost.insert(page);
             }
         }

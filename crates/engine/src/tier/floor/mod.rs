@@ -100,7 +100,7 @@ impl Floor {
         let (flash, disk) = (Arc::new(flash), Arc::new(disk));
         let (page_format, cache) = (access.options.page_format, superblock.cache);
         let has_no_log_above = page_format.has_no_owner_with_a_log();
-        let can_degrade = has_no_log_above && access.options.objects == 0 && access.is_log();
+        let can_degrade = has_no_log_above && access.options.objects == 0 && access.directory.is_log();
         let degrading = can_degrade.then(Degrading::default).map(Arc::new);
         let served = served.map(Arc::new);
         let upstream = Arc::new(Above::default());

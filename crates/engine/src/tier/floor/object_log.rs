@@ -99,7 +99,9 @@ impl ObjectLog {
     }
 
     fn with_table<R>(&self, step: impl FnOnce(&mut Objects<'_>) -> R) -> Result<R, Gone> {
-        self.access.with_objects(|_, objects| step(objects.expect("the cache has a table of objects")))
+        self.access
+            .directory
+            .with_objects(|_, objects| step(objects.expect("the cache has a table of objects")))
     }
 
     /// Makes durable all that was defined, retired and cut so far. It costs nothing if that is so already.
@@ -169,7 +171,7 @@ impl ObjectLog {
 
     /// Drops all dead pages, so that none goes to disk. Nobody uses the cache any more.
     pub(crate) fn drop_dead(&self) -> Result<(), Gone> {
-        self.access.with_objects(|partition, objects| {
+        self.access.directory.with_objects(|partition, objects| {
             let entries = 0..partition.entries();
             if let (Some(objects), Some(log)) = (objects, partition.log_mut()) {
                 log.drop_dead(entries, |page, position| objects.is_dead(page, position));

@@ -21,7 +21,8 @@ impl StagedPages {
     /// With log placement records of forgotten pages are durable, too.
     pub(crate) fn drain(&self) -> Result<Position, TierError> {
         self.causes.settle_dead()?;
-        let mut goal = self.access.with(|partition| FlushGoal::begin(partition, Extent::Published))?;
+        let mut goal =
+            self.access.directory.with(|partition| FlushGoal::begin(partition, Extent::Published))?;
         self.reach(&mut goal, |_| false)?;
         Ok(goal.rear())
     }
@@ -33,25 +34,25 @@ impl StagedPages {
         goal: &mut FlushGoal,
         needs_group: impl Fn(Position) -> bool,
     ) -> Result<bool, TierError> {
-        self.access.writes.notify_one();
+        self.access.signals.writes.notify_one();
         loop {
-            let seen = self.access.progress.epoch();
-            if !self.access.check_running()? {
+            let seen = self.access.signals.progress.epoch();
+            if !self.access.signals.check_running()? {
                 return Ok(false);
             }
             let may_record = self.causes.settle_oldest_record()?;
             // The background tasks, which do this otherwise, may be waiting for room themselves.
             self.causes.settle_dead_if_possible()?;
-            let is_over = self.access.with(|partition| {
+            let is_over = self.access.directory.with(|partition| {
                 let needs_group = needs_group(partition.window().1);
                 goal.step(partition, may_record, needs_group)
             })?;
             if is_over {
                 return Ok(true);
             }
-            self.access.writes.notify_one();
-            self.access.background.notify_one();
-            self.access.await_progress(seen)?;
+            self.access.signals.writes.notify_one();
+            self.access.signals.background.notify_one();
+            self.access.signals.await_progress(seen)?;
         }
     }
 }

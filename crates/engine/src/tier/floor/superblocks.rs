@@ -97,9 +97,9 @@ impl Superblocks {
     fn write_next(&self, last: &mut Last, change: impl FnOnce(&mut Superblock)) -> Result<(), TierError> {
         let mut next = last.newest();
         let Last { block, copies } = last;
-        if self.access.is_log() {
+        if self.access.directory.is_log() {
             let ((front, rear), published) =
-                self.access.with(|partition| (partition.window(), partition.published()))?;
+                self.access.directory.with(|partition| (partition.window(), partition.published()))?;
             (next.front, next.rear, next.durable) = (front, rear, published);
         }
         if let Some(marks) = self.access.board.marks() {
@@ -118,9 +118,9 @@ impl Superblocks {
         let oldest =
             |field: fn(&Superblock) -> Position| copies.iter().map(field).min().expect("there are copies");
         self.front_is_recorded(oldest(|copy| copy.front));
-        if self.access.is_log() {
+        if self.access.directory.is_log() {
             let front = self.recorded_front();
-            self.access.records_are_durable(0, front)?;
+            self.access.objects.records_are_durable(0, front)?;
         }
         self.oldest_durable.store(oldest(|copy| copy.durable).0, SeqCst);
         self.newest_durable.store(next.durable.0, SeqCst);
@@ -132,7 +132,7 @@ impl Superblocks {
 
     /// Sees to it that groups up to the position `end` may be written.
     pub(crate) fn allow_writes_to(&self, end: Position) -> Result<(), TierError> {
-        let slots = u64::from(self.access.config.slots);
+        let slots = u64::from(self.access.directory.config.slots);
         let front_needed = end.0.saturating_sub(slots);
         let oldest_needed = end.0.saturating_sub(slots * 7 / 8);
         let newest_needed = end.0.saturating_sub(slots * 7 / (8 * COPIES));

@@ -131,7 +131,7 @@ impl<'a> Writing<'a> {
         pages: PageWrites<'a>,
         hold: impl FnOnce(&mut Partition<'_>) -> PageWrites<'a>,
     ) -> Result<Self, Gone> {
-        let held = access.with(|partition| {
+        let held = access.directory.with(|partition| {
             pages.iter().for_each(|(page, _)| access.order.write_begins(*page));
             hold(partition)
         })?;
@@ -148,7 +148,7 @@ impl Drop for Writing<'_> {
     fn drop(&mut self) {
         let Self { access, announced, held } = self;
         // Where the memory is given up, so is the order.
-        let _ = access.step(|partition| {
+        let _ = access.directory.step(|partition| {
             announced.iter().for_each(|(page, _)| access.order.write_ends(*page));
             if let Some(log) = partition.log_mut() {
                 held.iter().for_each(|(page, _)| log.let_go(*page));

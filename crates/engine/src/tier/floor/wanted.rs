@@ -87,24 +87,25 @@ impl WantedPages {
         wanted: &PageSet,
         damaged: &mut Vec<TierError>,
     ) -> Result<u64, TierError> {
-        if !self.access.check_running()? {
+        if !self.access.signals.check_running()? {
             return self.destage_without_flash(wanted, 0);
         }
         // What is staged is in slots then.
         let mut drained = self.staged.drain()?;
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.page_bytes());
-        let entered = || self.access.with(|partition| Position(partition.occupancy().entered));
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.flash_pages.page_bytes);
+        let entered = || self.access.directory.with(|partition| Position(partition.occupancy().entered));
         let mut copied = 0;
         for batch in self.dirty_of(wanted)?.chunks(BATCH) {
             let mut left: ArrayVec<PageId, BATCH> = batch.iter().copied().collect();
             while !left.is_empty() {
-                let seen = self.access.progress.epoch();
-                if !self.access.check_running()? {
+                let seen = self.access.signals.progress.epoch();
+                if !self.access.signals.check_running()? {
                     return self.destage_without_flash(wanted, copied);
                 }
                 let Some(under_way) = self.failures.begin_job() else { continue };
                 let (copies, busy) = self
                     .access
+                    .directory
                     .with_objects(|partition, objects| begin(partition, objects.as_deref(), &left))?;
                 if copies.is_empty() && !busy.is_empty() {
                     points::WANTED_BUSY.reach();
@@ -115,8 +116,8 @@ impl WantedPages {
                         // Those that enter meanwhile are after this.
                         drained = self.staged.drain()?;
                     } else {
-                        self.access.background.notify_one();
-                        self.access.await_progress(seen)?;
+                        self.access.signals.background.notify_one();
+                        self.access.signals.await_progress(seen)?;
                     }
                 } else {
                     copied += self.copy_wanted(&copies, &mut buffer, damaged)?;
@@ -152,9 +153,9 @@ impl WantedPages {
         let mut dirty: Vec<PageId> = Vec::new();
         loop {
             // In memory that is taken before the latch.
-            let count = self.access.with(|partition| partition.occupancy().dirty)?;
+            let count = self.access.directory.with(|partition| partition.occupancy().dirty)?;
             dirty.reserve(count as usize);
-            let is_all = self.access.with(|partition| {
+            let is_all = self.access.directory.with(|partition| {
                 let has_room = partition.occupancy().dirty as usize <= dirty.capacity();
                 if has_room {
                     dirty.extend(partition.dirty_slots().map(|(_, page)| page));
@@ -172,7 +173,7 @@ impl WantedPages {
                 let name = &name[..length.min(name.len())];
                 let mut named = Vec::with_capacity(dirty.len());
                 for of_object in dirty.chunk_by(|a, b| a.object() == b.object()) {
-                    let locator = self.access.locator(ObjectId(of_object[0].object()));
+                    let locator = self.access.objects.locator(ObjectId(of_object[0].object()));
                     if locator.is_some_and(|locator| locator.starts_with(name)) {
                         named.extend_from_slice(of_object);
                     }
@@ -196,7 +197,7 @@ impl WantedPages {
         let before = damaged.len();
         let written = self.write_wanted(copies, buffer, damaged);
         let stays = named(&damaged[before..]);
-        self.access.with(|partition| {
+        self.access.directory.with(|partition| {
             for page in copies {
                 // A damaged page stays where it is, and its owner is told.
                 match written.is_ok() && !stays.contains(&page.page) {
@@ -205,7 +206,7 @@ impl WantedPages {
                 }
             }
         })?;
-        self.access.job_is_done();
+        self.access.signals.job_is_done();
         // A failed write or sync may have lost those of other tasks.
         written.inspect_err(|error| self.failures.fail(error.clone()))?;
         Ok((copies.len() - stays.len()) as u64)
@@ -219,15 +220,16 @@ impl WantedPages {
     ) -> Result<(), TierError> {
         let wanted: ArrayVec<(PageId, SlotId), BATCH> =
             copies.iter().map(|page| (page.page, page.slot)).collect();
-        let proofs: ArrayVec<u32, BATCH> = self.access.proofs(wanted.iter().map(|(_, slot)| *slot))?;
+        let proofs: ArrayVec<u32, BATCH> =
+            self.access.directory.proofs(wanted.iter().map(|(_, slot)| *slot))?;
         let prove = |at: usize, data: &[u8]| {
             let page = &copies[at];
-            self.access.prove(data, page.page, page.slot, page.generation, proofs[at])
+            self.access.flash_pages.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
         let (mut pages, faults) =
-            read_what_is_there(&**self.flash, self.access.flash_format(), &wanted, buffer, prove)?;
+            read_what_is_there(&**self.flash, self.access.flash_pages.format(), &wanted, buffer, prove)?;
         damaged.extend(faults);
-        self.access.tallies().dequeue_reads.add(copies.len());
+        self.access.board.tallies.dequeue_reads.add(copies.len());
         points::WANTED_COPIED.reach();
         self.destager.destage(&mut pages)?;
         self.disk.sync()?;
@@ -239,12 +241,15 @@ impl WantedPages {
 
     /// Waits for a dequeue that is due: while pages were copied, none could begin.
     fn let_dequeues_begin(&self) -> Result<(), TierError> {
-        let seen = self.access.progress.epoch();
-        self.access.background.notify_one();
-        if self.access.check_running()?
-            && self.access.with(|partition| partition.log().is_some_and(|log| log.dequeue_is_due()))?
+        let seen = self.access.signals.progress.epoch();
+        self.access.signals.background.notify_one();
+        if self.access.signals.check_running()?
+            && self
+                .access
+                .directory
+                .with(|partition| partition.log().is_some_and(|log| log.dequeue_is_due()))?
         {
-            self.access.await_progress(seen)?;
+            self.access.signals.await_progress(seen)?;
         }
         Ok(())
     }

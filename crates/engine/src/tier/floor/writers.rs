@@ -45,7 +45,7 @@ impl WriterLoop {
         let mut scratch = AlignedBuffer::new(0);
         let mut pages = WritePages::new();
         loop {
-            let seen = self.access.writes.epoch();
+            let seen = self.access.signals.writes.epoch();
             let Some(under_way) = self.failures.begin_job() else { return };
             let next = match writes.next(&mut pages) {
                 Ok(next) => next,
@@ -53,19 +53,23 @@ impl WriterLoop {
             };
             let Some(job) = next else {
                 drop(under_way);
-                self.access.writes.wait(seen);
+                self.access.signals.writes.wait(seen);
                 continue;
             };
             // There may be more: another writer looks.
-            self.access.writes.notify_one();
+            self.access.signals.writes.notify_one();
             let begin = now();
             if let Err(error) = writes.carry_out(job, &pages, &mut scratch) {
                 return self.failures.fail(error);
             }
-            self.access.tallies().writes_took.ends(begin);
-            self.access.tallies().flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
+            self.access.board.tallies.writes_took.ends(begin);
+            self.access
+                .board
+                .tallies
+                .flash_writes
+                .add(pages.iter().filter(|page| page.page.is_some()).count());
             self.budget.look();
-            self.access.job_is_done();
+            self.access.signals.job_is_done();
         }
     }
 }

@@ -35,18 +35,18 @@ impl Closer {
         if self.access.state.is_closed() {
             return Ok(());
         }
-        if !self.access.check_running()? {
+        if !self.access.signals.check_running()? {
             return self.disk.sync();
         }
         self.room.checkpointer().checkpoint()?;
         // The flash may have failed meanwhile, or fail now: then the disk serves, and is all that is closed.
-        let closed = match self.access.check_running()? {
+        let closed = match self.access.signals.check_running()? {
             true => self.close_flash(),
             false => return self.disk.sync(),
         };
         let Err(error) = closed else { return Ok(()) };
         self.failures.fail(error.clone());
-        match self.access.check_running() {
+        match self.access.signals.check_running() {
             Ok(false) => self.disk.sync(),
             _ => Err(error),
         }
@@ -55,8 +55,8 @@ impl Closer {
     /// The next open finds that everything is on flash.
     fn close_flash(&self) -> Result<(), TierError> {
         let directory = self.room.write_directory()?;
-        let entered = self.access.with(|partition| partition.occupancy().entered)?;
-        let rear = Position(entered.next_multiple_of(self.access.config.group_pages.into()));
+        let entered = self.access.directory.with(|partition| partition.occupancy().entered)?;
+        let rear = Position(entered.next_multiple_of(self.access.directory.config.group_pages.into()));
         self.superblocks.write(|superblock| {
             superblock.clean = true;
             superblock.directory = directory;

@@ -46,13 +46,13 @@ impl Detacher {
     /// newest, and no page moves. Nearly all is on disk. Dequeues that ran meanwhile may have pulled pages
     /// from DRAM: these are in staging and in slots.
     pub(crate) fn release_disk(&self, accepts_loss: bool) -> Result<(), TierError> {
-        if self.access.is_log() {
+        if self.access.directory.is_log() {
             self.objects.drop_dead()?;
             self.destage_staged()?;
             self.destage_slots(accepts_loss)?;
         }
         self.disk.sync()?;
-        if self.access.is_log() {
+        if self.access.directory.is_log() {
             // All copies: none that remembers pages may stay.
             for _ in 0..COPIES {
                 self.superblocks.write(|superblock| {
@@ -67,7 +67,7 @@ impl Detacher {
             // Its owner accepts that.
             self.disk.change_label(|label| label.lost = false)?;
         }
-        if self.access.is_log() {
+        if self.access.directory.is_log() {
             // Not before: a cache that is not needed may be given to another disk. If this write is lost, the
             // cache counts as needed, and only this disk takes it.
             for _ in 0..COPIES {
@@ -79,12 +79,14 @@ impl Detacher {
 
     /// Copies the dirty pages in staging to disk.
     fn destage_staged(&self) -> Result<(), TierError> {
-        let staged: Vec<PageId> =
-            self.access.collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
-        let mut buffer = AlignedBuffer::new(self.access.page_bytes());
+        let staged: Vec<PageId> = self
+            .access
+            .directory
+            .collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
+        let mut buffer = AlignedBuffer::new(self.access.flash_pages.page_bytes);
         for page in staged {
             let Lookup::Staged { frame, position, dirty: true } =
-                self.access.with(|partition| partition.peek(page))?
+                self.access.directory.with(|partition| partition.peek(page))?
             else {
                 continue;
             };
@@ -105,35 +107,41 @@ impl Detacher {
         if self.access.options.page_format != PageFormat::Native || lost.is_empty() {
             return Ok(());
         }
-        let mut damaged = AlignedBuffer::new(self.access.page_bytes());
+        let mut damaged = AlignedBuffer::new(self.access.flash_pages.page_bytes);
         damaged.fill(0xee);
         lost.iter().try_for_each(|page| self.disk.write(*page, &damaged))
     }
 
     /// Copies the dirty pages on flash to disk, but for those with a newer version in staging.
     fn destage_slots(&self, accepts_loss: bool) -> Result<(), TierError> {
-        let mut dirty: Vec<(PageId, SlotId, Generation)> = self.access.collect(|partition, found| {
-            let slots = partition.dirty_slots().map(|(_, page)| page);
-            let newest = |page| match partition.peek(page) {
-                Lookup::Flash { slot, generation, dirty: true } => Some((page, slot, generation)),
-                _ => None,
-            };
-            slots.filter_map(newest).for_each(found);
-        })?;
+        let mut dirty: Vec<(PageId, SlotId, Generation)> =
+            self.access.directory.collect(|partition, found| {
+                let slots = partition.dirty_slots().map(|(_, page)| page);
+                let newest = |page| match partition.peek(page) {
+                    Lookup::Flash { slot, generation, dirty: true } => Some((page, slot, generation)),
+                    _ => None,
+                };
+                slots.filter_map(newest).for_each(found);
+            })?;
         dirty.sort_unstable_by_key(|(page, ..)| *page);
         dirty.dedup_by_key(|(page, ..)| *page);
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.page_bytes());
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.flash_pages.page_bytes);
         for pages in dirty.chunks(READS_MAX) {
             let wanted: ArrayVec<(PageId, SlotId), READS_MAX> =
                 pages.iter().map(|(page, slot, _)| (*page, *slot)).collect();
             let proofs: ArrayVec<u32, READS_MAX> =
-                self.access.proofs(pages.iter().map(|(_, slot, _)| *slot))?;
+                self.access.directory.proofs(pages.iter().map(|(_, slot, _)| *slot))?;
             let prove = |at: usize, data: &[u8]| {
-                self.access.prove(data, pages[at].0, pages[at].1, pages[at].2, proofs[at])
+                self.access.flash_pages.prove(data, pages[at].0, pages[at].1, pages[at].2, proofs[at])
             };
             points::DETACH_COPIED.reach();
-            let (mut read, faults) =
-                read_what_is_there(&**self.flash, self.access.flash_format(), &wanted, &mut buffer, prove)?;
+            let (mut read, faults) = read_what_is_there(
+                &**self.flash,
+                self.access.flash_pages.format(),
+                &wanted,
+                &mut buffer,
+                prove,
+            )?;
             if let Some(fault) = faults.first().filter(|_| !accepts_loss) {
                 return Err(fault.clone());
             }

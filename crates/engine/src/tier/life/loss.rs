@@ -42,7 +42,7 @@ impl Losses {
             return Ok(lost);
         }
         let mut damaged = Vec::new();
-        if self.access.is_log() && self.access.check_running()? {
+        if self.access.directory.is_log() && self.access.signals.check_running()? {
             self.wanted.destage_found(&PageSet::ALL, &mut damaged)?;
         }
         let mut lost = self.lost.now()?;

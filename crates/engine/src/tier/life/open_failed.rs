@@ -123,10 +123,10 @@ pub(super) fn open(
     let pages = FoundPages::empty(options, &superblock);
     let parts = assemble(base, superblock, region, pages)?;
     let (access, disk) = (&parts.floor.access, &parts.floor.disk);
-    let missing = Missing::restored(&record, access.clone());
+    let missing = Missing::restored(&record, access.left.clone());
     // Without the flash nobody knows what arrived there: all of it, so that nothing is lost in silence.
     let is_newer = |page: PageId| {
-        let found = access.with(|partition| partition.peek(page));
+        let found = access.directory.with(|partition| partition.peek(page));
         !is_read || matches!(found, Ok(Lookup::Flash { dirty: true, .. }))
     };
     missing.settle(&disk.label_device(), is_newer)?;

@@ -62,7 +62,7 @@ impl Reads {
             }
             FetchResult::Damaged { ticket, copy, .. } => {
                 points::FETCH_DAMAGED_CLEAN.reach();
-                self.access.tallies().damaged_clean.add(1);
+                self.access.board.tallies.damaged_clean.add(1);
                 self.fetch_past_damage(page, Read { ticket, past: Some(copy) }, buffer)
             }
         }
@@ -72,7 +72,7 @@ impl Reads {
     /// have read before.
     pub(crate) fn look_up(&self, page: PageId, buffer: &mut [u8]) -> Result<FetchResult, TierError> {
         loop {
-            let found = self.access.fetch(page, buffer)?;
+            let found = self.access.fetches.fetch(page, buffer)?;
             let is_absent =
                 matches!(found, FetchResult::OnDisk(_) | FetchResult::Damaged { dirty: false, .. });
             match &self.turns {
@@ -90,8 +90,8 @@ impl Reads {
         buffer: &mut [u8],
     ) -> Result<Fetched, TierError> {
         self.disk.read(page, buffer)?;
-        self.access.tallies().disk_reads.add(1);
-        self.access.populate(page, ticket, buffer)?;
+        self.access.board.tallies.disk_reads.add(1);
+        self.access.offers.populate(page, ticket, buffer)?;
         self.budget.look();
         Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
     }
@@ -102,10 +102,10 @@ impl Reads {
     /// enters the flash anew, durably.
     fn fetch_past_damage(&self, page: PageId, read: Read, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         let fetched = self.fetch_from_disk(page, read.ticket, buffer)?;
-        if self.access.is_log() {
+        if self.access.directory.is_log() {
             let lsn = self.access.options.page_format.lsn(buffer);
             let victim = Victim { page, lsn, dirty: false, fdirty: true };
-            if self.access.take_read(victim, read, buffer)? == Offered::Taken {
+            if self.access.offers.take_read(victim, read, buffer)? == Offered::Taken {
                 self.staged.drain()?;
             }
         }
@@ -120,7 +120,7 @@ impl Reads {
         populates: bool,
     ) -> Result<ReadCounts, TierError> {
         self.disk.check_run(buffer)?;
-        let some_bytes = RUN_PAGES_MAX * self.access.page_bytes();
+        let some_bytes = RUN_PAGES_MAX * self.access.flash_pages.page_bytes;
         let mut served = ReadCounts::default();
         for (at, some) in buffer.chunks_mut(some_bytes).enumerate() {
             self.read_some(PageId(first.0 + (at * RUN_PAGES_MAX) as u64), some, populates, &mut served)?;
@@ -135,13 +135,13 @@ impl Reads {
         populates: bool,
         served: &mut ReadCounts,
     ) -> Result<(), TierError> {
-        let page_bytes = self.access.page_bytes();
+        let page_bytes = self.access.flash_pages.page_bytes;
         let mut absent = Absent { at: 0, tickets: ArrayVec::new(), populates };
         let (pages, mut next) = (buffer.len() / page_bytes, 0);
         while next < pages {
             let at = next;
             let fetched =
-                self.access.fetch_run(PageId(first.0 + at as u64), &mut buffer[at * page_bytes..])?;
+                self.access.runs.fetch(PageId(first.0 + at as u64), &mut buffer[at * page_bytes..])?;
             next += fetched.max(1);
             if fetched > 0 {
                 served.flash += fetched as u64;
@@ -178,7 +178,7 @@ impl Reads {
 
     /// Reads these pages from disk and offers them to the cache; none are left.
     fn read_absent(&self, first: PageId, absent: &mut Absent, buffer: &mut [u8]) -> Result<(), TierError> {
-        let page_bytes = self.access.page_bytes();
+        let page_bytes = self.access.flash_pages.page_bytes;
         let tickets = std::mem::take(&mut absent.tickets);
         let pages = |count| (0..count).map(|at| PageId(first.0 + (absent.at + at) as u64));
         let bytes = &mut buffer[absent.at * page_bytes..][..tickets.len() * page_bytes];
@@ -192,13 +192,13 @@ impl Reads {
                 self.disk.read(page, bytes)?;
             }
         }
-        self.access.tallies().disk_reads.add(tickets.len());
+        self.access.board.tallies.disk_reads.add(tickets.len());
         if !absent.populates {
             return Ok(());
         }
         for ((page, ticket), bytes) in pages(tickets.len()).zip(&tickets).zip(bytes.chunks_exact(page_bytes))
         {
-            self.access.populate_for_reader(page, *ticket, bytes)?;
+            self.access.offers.populate_for_reader(page, *ticket, bytes)?;
         }
         Ok(())
     }
@@ -207,10 +207,10 @@ impl Reads {
     /// the cache.
     pub(crate) fn read_around(&self, first: PageId, buffer: &mut [u8]) -> Result<ReadCounts, TierError> {
         self.disk.check_run(buffer)?;
-        if buffer.is_empty() || !self.access.check_running()? {
+        if buffer.is_empty() || !self.access.signals.check_running()? {
             return self.read_pages(first, buffer, false);
         }
-        let page_bytes = self.access.page_bytes();
+        let page_bytes = self.access.flash_pages.page_bytes;
         let pages = (buffer.len() / page_bytes) as u64;
         let newer = self.newer_than_disk(first, pages)?;
         let ids = || (first.0..first.0 + pages).map(PageId);
@@ -222,7 +222,7 @@ impl Reads {
             return self.read_pages(first, buffer, false);
         }
         let mut served = ReadCounts { disk: pages - newer.len() as u64, ..ReadCounts::default() };
-        self.access.tallies().disk_reads.add(served.disk as usize);
+        self.access.board.tallies.disk_reads.add(served.disk as usize);
         // After the disk: a page that leaves the cache meanwhile is on disk by then.
         for page in newer {
             let bytes = &mut buffer[(page.0 - first.0) as usize * page_bytes..][..page_bytes];
@@ -230,7 +230,7 @@ impl Reads {
                 FetchResult::Here(fetched) => fetched.source,
                 FetchResult::OnDisk(_) => {
                     self.disk.read(page, bytes)?;
-                    self.access.tallies().disk_reads.add(1);
+                    self.access.board.tallies.disk_reads.add(1);
                     Source::Disk
                 }
                 // A second look, which deals with it.
@@ -243,12 +243,12 @@ impl Reads {
 
     /// Which of these pages the disk lacks, or may lack after a crash.
     fn newer_than_disk(&self, first: PageId, pages: u64) -> Result<Vec<PageId>, TierError> {
-        let is_unsure_possible = self.access.is_log() && self.access.options.disk_may_lack();
+        let is_unsure_possible = self.access.directory.is_log() && self.access.options.disk_may_lack();
         let sure = is_unsure_possible.then(|| self.superblocks.sure());
         let mut newer = Vec::new();
         for page in (first.0..first.0 + pages).map(PageId) {
             // After the look at the cache: a page that has left it, and is on its way to disk.
-            let is_newer = self.access.may_be_newer(page, sure)?
+            let is_newer = self.access.cached.may_be_newer(page, sure)?
                 || self.turns.as_ref().is_some_and(|turns| turns.shows(page));
             if is_newer {
                 newer.push(page);

@@ -56,7 +56,7 @@ impl Writes {
                 self.entry.take(Victim { dirty: false, ..victim }, data)?
             }
             Way::DiskThenFlashWithDirectory => match self.room.upkeep() {
-                Some(upkeep) if self.access.check_running()? => upkeep.take(victim, data)?,
+                Some(upkeep) if self.access.signals.check_running()? => upkeep.take(victim, data)?,
                 _ => self.entry.take(victim, data)?,
             },
             Way::InTurn { around } => {
@@ -71,7 +71,7 @@ impl Writes {
                 self.entry.bypass(victim, write, data)?
             }
         };
-        self.access.tallies().evicted(victim.dirty, victim.fdirty);
+        self.access.board.tallies.evicted(victim.dirty, victim.fdirty);
         Ok(evicted)
     }
 
@@ -84,27 +84,27 @@ impl Writes {
         }
         match options.mode.route(victim.dirty, victim.fdirty) {
             Route::Flash => Ok(Route::Flash),
-            route => Ok(if self.access.check_running()? { route } else { Route::Flash }),
+            route => Ok(if self.access.signals.check_running()? { route } else { Route::Flash }),
         }
     }
 
     pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
         self.disk.check_victim(victim.page, data)?;
         let route = self.route(&victim, data)?;
-        let must_wait = route != Route::Flash || victim.dirty && !self.access.check_running()?;
-        if must_wait || self.access.somebody_waits() {
+        let must_wait = route != Route::Flash || victim.dirty && !self.access.signals.check_running()?;
+        if must_wait || self.access.signals.somebody_waits() {
             return Ok(None);
         }
-        let Some(offered) = self.access.offer(victim, data)? else { return Ok(None) };
+        let Some(offered) = self.access.offers.offer(victim, data)? else { return Ok(None) };
         let evicted = self.entry.taken(victim, data, offered)?;
-        self.access.tallies().evicted(victim.dirty, victim.fdirty);
+        self.access.board.tallies.evicted(victim.dirty, victim.fdirty);
         Ok(Some(evicted))
     }
 
     /// Writes changed pages from `first` on.
     pub(crate) fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
         self.disk.check_run(data)?;
-        let page_bytes = self.access.page_bytes();
+        let page_bytes = self.access.flash_pages.page_bytes;
         let pages = data.chunks_exact(page_bytes).enumerate();
         let pages: Vec<(PageId, &[u8])> =
             pages.map(|(at, bytes)| (PageId(first.0 + at as u64), bytes)).collect();
@@ -115,14 +115,14 @@ impl Writes {
             mode => (self.kind.has_no_log_above, mode != Mode::WriteThrough),
         };
         for some in pages.chunks(RUN_PAGES_MAX) {
-            if is_to_disk && self.access.check_running()? {
+            if is_to_disk && self.access.signals.check_running()? {
                 self.room.write_through(some, around)?;
-                some.iter().for_each(|_| self.access.tallies().evicted(true, true));
+                some.iter().for_each(|_| self.access.board.tallies.evicted(true, true));
                 continue;
             }
-            if self.kind.has_no_log_above && !self.access.check_running()? {
+            if self.kind.has_no_log_above && !self.access.signals.check_running()? {
                 self.disk_writes.write_run(some)?;
-                some.iter().for_each(|_| self.access.tallies().evicted(true, true));
+                some.iter().for_each(|_| self.access.board.tallies.evicted(true, true));
                 continue;
             }
             for (page, bytes) in some {
@@ -137,17 +137,17 @@ impl Writes {
     /// in one request. Returns how many did. The caller excludes other writers of these pages.
     pub(crate) fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
         self.disk.check_run(data)?;
-        if !self.kind.has_no_log_above || !self.access.check_running()? {
+        if !self.kind.has_no_log_above || !self.access.signals.check_running()? {
             return self.write_pages(first, data).map(|()| 0);
         }
-        let page_bytes = self.access.page_bytes();
+        let page_bytes = self.access.flash_pages.page_bytes;
         let pages: Vec<(PageId, &[u8])> =
             (first.0..).map(PageId).zip(data.chunks_exact(page_bytes)).collect();
         pages.iter().try_for_each(|(page, bytes)| self.disk.check_victim(*page, bytes))?;
         let mut around = 0;
         let mut rest = &pages[..];
         while let Some((page, _)) = rest.first() {
-            let stays = |page: PageId| self.access.is_dirty(page).unwrap_or(true);
+            let stays = |page: PageId| self.access.cached.is_dirty(page).unwrap_or(true);
             let in_cache = stays(*page);
             let alike = rest.iter().take_while(|(page, _)| stays(*page) == in_cache);
             let count = alike.take(RUN_PAGES_MAX).count();

@@ -70,6 +70,7 @@ impl Confirmer {
     fn unconfirmed(&self) -> Result<Option<Unconfirmed>, Gone> {
         let (parts, published) = self
             .access
+            .directory
             .with(|partition| (partition.log().and_then(|log| log.unconfirmed()), partition.published()))?;
 
         let groups = (published > self.superblocks.told_durable()).then_some(Unconfirmed::Groups(published));
@@ -83,8 +84,8 @@ impl Confirmer {
         }
         match unconfirmed {
             Unconfirmed::Parts(flushed) => {
-                self.access.in_log(|log| log.confirm(flushed))?;
-                self.access.writes.notify_one();
+                self.access.directory.in_log(|log| log.confirm(flushed))?;
+                self.access.signals.writes.notify_one();
             }
             Unconfirmed::Groups(_) => {
                 let Some(_under_way) = self.failures.begin_job() else { return Ok(true) };

@@ -101,13 +101,13 @@ impl Degrader {
         let (durable, staged) = self.what_disk_lacks()?;
         let lost = self.disk.lost().map_or(0, |missing| missing.count().1.len());
         let durable = self.make_few(durable, staged.ranges() + lost)?;
-        self.disk.flash_fails(self.access.clone(), (durable, staged), |label| {
+        self.disk.flash_fails(self.access.left.clone(), (durable, staged), |label| {
             (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);
             begin_epoch(label);
             (label.dirty_possible, label.lost) = (true, false);
         })?;
         // What is in memory alone, so that a flush has nothing to do.
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.page_bytes());
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.flash_pages.page_bytes);
         let (mut from, missing) = (PageId(0), self.disk.missing());
         while missing.is_some_and(Missing::has_staged) {
             let next = self.disk.salvage(from, &mut buffer)?;
@@ -125,25 +125,27 @@ impl Degrader {
     }
 
     fn cannot_degrade(&self, error: &TierError) {
-        let unsaved = self.access.with(|partition| partition.unsaved()).unwrap_or_default();
+        let unsaved = self.access.directory.with(|partition| partition.unsaved()).unwrap_or_default();
         self.access.state.poison(poison(error, unsaved));
         self.failures.wake_all();
     }
 
     /// The pages of which flash has a newer version than the disk, and those of which memory has one.
     fn what_disk_lacks(&self) -> Result<(PageRanges, PageRanges), TierError> {
-        let mut slots: Vec<PageId> = self.access.collect(|partition, found| {
+        let mut slots: Vec<PageId> = self.access.directory.collect(|partition, found| {
             let is_destaged = |slot| partition.log().is_some_and(|log| log.is_destaged(slot));
             let lacking = partition.dirty_slots().filter(|(slot, _)| !is_destaged(*slot));
             lacking.for_each(|(_, page)| found(page));
         })?;
-        let staged: Vec<PageId> =
-            self.access.collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
+        let staged: Vec<PageId> = self
+            .access
+            .directory
+            .collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
         slots.sort_unstable();
         let (mut durable, mut in_memory) = (PageRanges::default(), PageRanges::default());
         slots.into_iter().for_each(|page| durable.insert(page));
         for page in staged {
-            let found = self.access.with(|partition| partition.peek(page))?;
+            let found = self.access.directory.with(|partition| partition.peek(page))?;
             if matches!(found, Lookup::Staged { dirty: true, .. }) {
                 in_memory.insert(page);
             }
@@ -153,7 +155,7 @@ impl Degrader {
 
     /// Copies pages of `durable` to disk until so few ranges are left that they can be recorded.
     fn make_few(&self, mut durable: PageRanges, others: usize) -> Result<PageRanges, TierError> {
-        let page_bytes = self.access.page_bytes();
+        let page_bytes = self.access.flash_pages.page_bytes;
         let mut buffer = AlignedBuffer::new(READS_MAX * page_bytes);
         let mut from = PageId(0);
         while durable.ranges() + others > RANGES_AT_FIRST {
@@ -163,7 +165,7 @@ impl Degrader {
             let mut copied: ArrayVec<(PageId, &[u8]), READS_MAX> = ArrayVec::new();
             for (page, bytes) in pages.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
                 // One that is in memory, too, is newer there, and the disk gets that later.
-                if self.access.rescue(*page, bytes).is_ok() {
+                if self.access.left.rescue(*page, bytes).is_ok() {
                     copied.push((*page, bytes));
                 }
             }
@@ -179,7 +181,7 @@ impl Degrader {
     /// flash is not needed. False: it does, or `ends` was set.
     pub(crate) fn salvage_all(&self, ends: &AtomicBool) -> Result<bool, TierError> {
         let Some(missing) = self.disk.missing() else { return Ok(true) };
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.page_bytes());
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.flash_pages.page_bytes);
         let mut from = PageId(0);
         while let Some(next) = self.disk.salvage(from, &mut buffer)? {
             from = next;

@@ -28,9 +28,10 @@ impl Deletions {
         }
     }
 
-    /// See [`Access::forget_range`]; the list of pages that the disk lacks forgets them, too.
+    /// See [`Forgets::forget_range`](crate::access::Forgets::forget_range); the list of pages that the disk
+    /// lacks forgets them, too.
     pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        let found = self.access.forget_range((first, last))?;
+        let found = self.access.forgets.forget_range((first, last))?;
         self.disk.forget_missing((first, last), || Ok::<(), TierError>(()))?;
         Ok(found)
     }
@@ -43,7 +44,7 @@ impl Deletions {
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let make_dead = || self.disk.forget_missing((first, last), make_dead);
-        self.access.forget_for((first, last), make_dead).inspect_err(|_| {
+        self.access.forgets.forget_for((first, last), make_dead).inspect_err(|_| {
             let why =
                 "a write that was to replace forgotten pages failed; open the cache again: it still has their last versions";
             self.failures.fail(TierError::Refused(why.to_owned()));
@@ -63,10 +64,10 @@ impl Deletions {
             true => self.disk_writes.write(victim.page, data),
             false => Ok(()),
         };
-        let written = self.access.forget_for((victim.page, victim.page), make_dead);
+        let written = self.access.forgets.forget_for((victim.page, victim.page), make_dead);
         // If it failed, what was forgotten may be the newest version there is: a restart finds it.
         written.inspect_err(|error| self.failures.fail(error.clone()))?;
-        self.access.tallies().bypassed.add(write.into());
+        self.access.board.tallies.bypassed.add(write.into());
         Ok(Evicted { dirty: false })
     }
 }

@@ -79,21 +79,24 @@ impl Dequeuer {
             pages.iter().copied().enumerate().filter(|(_, page)| needed(page)).collect();
         if let (Some(first), Some(last)) = (whole.first(), whole.last()) {
             self.read_group(&whole, (first.0, last.0), one_io, scratch)?;
-            self.access.tallies().dequeue_reads.add(whole.len());
+            self.access.board.tallies.dequeue_reads.add(whole.len());
             self.drop_damaged(&mut whole, scratch)?;
             for (at, page) in &whole {
-                let bytes = &mut scratch[at * self.access.page_bytes()..][..self.access.page_bytes()];
+                let bytes = &mut scratch[at * self.access.flash_pages.page_bytes..]
+                    [..self.access.flash_pages.page_bytes];
                 self.access.options.page_format.unseal(bytes, page.page.expect("only pages were read"));
             }
         }
-        let leaves_first = self.access.in_log(|log| log.leaves_first(ticket))?;
+        let leaves_first = self.access.directory.in_log(|log| log.leaves_first(ticket))?;
         if leaves_first {
             points::DEQUEUE_LEFT_FIRST.reach();
             self.leave(&whole, scratch)?;
-            self.access.in_log(|log| log.left(ticket))?;
-            self.access.progress.notify_all();
+            self.access.directory.in_log(|log| log.left(ticket))?;
+            self.access.signals.progress.notify_all();
         }
-        let bytes = |at: usize| &scratch[at * self.access.page_bytes()..(at + 1) * self.access.page_bytes()];
+        let bytes = |at: usize| {
+            &scratch[at * self.access.flash_pages.page_bytes..(at + 1) * self.access.flash_pages.page_bytes]
+        };
         for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::SecondChance) {
             if !self.restage(ticket, page, bytes(*at))? {
                 // The tier ends: the group stays as it is.
@@ -101,7 +104,7 @@ impl Dequeuer {
             }
         }
         if pages.iter().any(|page| page.fate == Fate::SecondChance) {
-            self.access.in_log(|log| log.restaged(ticket))?;
+            self.access.directory.in_log(|log| log.restaged(ticket))?;
         }
         if !leaves_first {
             self.leave(&whole, scratch)?;
@@ -109,15 +112,17 @@ impl Dequeuer {
         self.make_sure(pages)?;
         // Pages of it may be dead: after a crash they still are.
         self.objects.make_durable()?;
-        self.access.with(|partition| partition.dequeued(ticket))?;
+        self.access.directory.with(|partition| partition.dequeued(ticket))?;
         // Before the next step, which may take a sync of the disk: slots may be free.
-        self.access.job_is_done();
+        self.access.signals.job_is_done();
         self.causes.settle_dead()
     }
 
     /// Those of the pages that leave are on disk durably.
     fn leave(&self, pages: &[(usize, DequeuePage)], scratch: &[u8]) -> Result<(), TierError> {
-        let bytes = |at: usize| &scratch[at * self.access.page_bytes()..(at + 1) * self.access.page_bytes()];
+        let bytes = |at: usize| {
+            &scratch[at * self.access.flash_pages.page_bytes..(at + 1) * self.access.flash_pages.page_bytes]
+        };
         let copies = pages.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
         let mut destages: Destages<'_> = copies.collect();
         if !destages.is_empty() {
@@ -148,7 +153,7 @@ impl Dequeuer {
         scratch: &mut [u8],
     ) -> Result<(), TierError> {
         let _work = self.work.start();
-        let page_bytes = self.access.page_bytes();
+        let page_bytes = self.access.flash_pages.page_bytes;
         if one_io {
             let offset = self.flash.layout.slot_offset(needed[0].1.slot);
             let range = first * page_bytes..(last + 1) * page_bytes;
@@ -176,14 +181,16 @@ impl Dequeuer {
         scratch: &mut [u8],
     ) -> Result<(), TierError> {
         let proofs: ArrayVec<u32, GROUP_PAGES_MAX> =
-            self.access.proofs(pages.iter().map(|(_, page)| page.slot))?;
+            self.access.directory.proofs(pages.iter().map(|(_, page)| page.slot))?;
         let mut proofs = proofs.into_iter();
         let (mut lost, mut failed) = (ArrayVec::<TierError, GROUP_PAGES_MAX>::new(), Ok(()));
         pages.retain(|(at, page)| {
             let proof = proofs.next().expect("one for each page");
-            let bytes = &mut scratch[*at * self.access.page_bytes()..(*at + 1) * self.access.page_bytes()];
+            let bytes = &mut scratch
+                [*at * self.access.flash_pages.page_bytes..(*at + 1) * self.access.flash_pages.page_bytes];
             let id = page.page.expect("only pages were read");
-            let prove = |bytes: &[u8]| self.access.prove(bytes, id, page.slot, page.generation, proof);
+            let prove =
+                |bytes: &[u8]| self.access.flash_pages.prove(bytes, id, page.slot, page.generation, proof);
             let mut proved = prove(bytes);
             if proved.is_err() && page.dirty && failed.is_ok() {
                 // Before it is called lost.
@@ -199,7 +206,7 @@ impl Dequeuer {
                 }
                 Err(_) => {
                     points::DEQUEUE_DAMAGED_CLEAN.reach();
-                    self.access.tallies().damaged_clean.add(1);
+                    self.access.board.tallies.damaged_clean.add(1);
                 }
             }
             proved.is_ok()
@@ -213,11 +220,11 @@ impl Dequeuer {
     fn restage(&self, ticket: Ticket, page: &DequeuePage, data: &[u8]) -> Result<bool, TierError> {
         let lsn = self.access.options.page_format.lsn(data);
         loop {
-            let seen = self.access.progress.epoch();
+            let seen = self.access.signals.progress.epoch();
             if self.access.state.is_stopped() {
                 return Ok(false);
             }
-            let admission = self.access.with_objects(|partition, objects| {
+            let admission = self.access.directory.with_objects(|partition, objects| {
                 // Only a log gives second chances.
                 let Some(log) = partition.log_mut() else { return Admission::AlreadyThere };
                 if let (Some(objects), Some(id)) = (objects, page.page) {
@@ -235,22 +242,22 @@ impl Dequeuer {
                     // The slots that it waits for may be released when pages are durably dead, and all
                     // background tasks, which see to that otherwise, may be waiting here.
                     if !self.causes.settle_dead_if_possible()? {
-                        self.access.await_progress(seen)?;
+                        self.access.signals.await_progress(seen)?;
                     }
                 }
                 Admission::Stage { frame, position } => {
                     let id = page.page.expect("only pages get second chances");
-                    let stamp = self.access.stamp(position);
+                    let stamp = self.access.flash_pages.stamp(position);
                     let incoming = Incoming { page: id, dirty: page.dirty, data, position, stamp };
                     let proof = self.access.staging.copy_in(frame, &incoming)?;
-                    let due = self.access.with(|partition| {
+                    let due = self.access.directory.with(|partition| {
                         partition.staged_with(frame, proof);
                         partition.write_due(frame)
                     })?;
                     if due {
-                        self.access.writes.notify_one();
+                        self.access.signals.writes.notify_one();
                     }
-                    self.access.tallies().second_chances.add(1);
+                    self.access.board.tallies.second_chances.add(1);
                     return Ok(true);
                 }
             }
@@ -260,7 +267,7 @@ impl Dequeuer {
 
 impl background::Destages for Dequeuer {
     fn load(&self) -> Option<Load> {
-        if !self.access.config.policy.facts().weighs_costs {
+        if !self.access.directory.config.policy.facts().weighs_costs {
             return None;
         }
         let times = [now().since(Time(0)), self.work.total(), self.disk.busy()?];

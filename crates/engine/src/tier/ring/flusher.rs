@@ -45,14 +45,14 @@ impl Flusher {
     }
 
     pub(crate) fn flush(&self) -> Result<(), TierError> {
-        if !self.access.check_running()? {
+        if !self.access.signals.check_running()? {
             return self.disk.sync();
         }
         if self.flash.layout.summary_copies() == 1 {
             // With one summary, a flush could tear the one before it.
             self.staged.drain()?;
             // The flash may have failed meanwhile.
-            if !self.access.check_running()? {
+            if !self.access.signals.check_running()? {
                 return self.disk.sync();
             }
             self.flush_objects()?;
@@ -70,7 +70,7 @@ impl Flusher {
             Err(error) => {
                 self.failures.fail(error);
                 // If nothing is lost by it, the disk alone serves.
-                self.access.check_running()?;
+                self.access.signals.check_running()?;
                 self.disk.sync()
             }
         }
@@ -79,9 +79,10 @@ impl Flusher {
     /// Log placement: everything that was handed down before is durable on flash, and all records of
     /// forgotten pages that need not wait.
     pub(crate) fn flush_flash(&self) -> Result<(), TierError> {
-        let mut goal = self.access.with(|partition| FlushGoal::begin(partition, Extent::Flushed))?;
+        let mut goal =
+            self.access.directory.with(|partition| FlushGoal::begin(partition, Extent::Flushed))?;
         // If the summary of the open group has no room for more records, the group is closed.
-        let is_full = |rear: Position| self.records.is_full(self.access.group_number(rear));
+        let is_full = |rear: Position| self.records.is_full(self.access.directory.group_number(rear));
         match self.staged.reach(&mut goal, is_full)? {
             true => Ok(()),
             false => self.disk.sync(),

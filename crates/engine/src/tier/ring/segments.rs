@@ -79,10 +79,9 @@ impl Segments {
             if self.access.state.is_stopped() {
                 return;
             }
-            let looked = self
-                .unsure
-                .is_long()
-                .and_then(|is_long| Ok((is_long, self.access.with(|partition| partition.published())?)));
+            let looked = self.unsure.is_long().and_then(|is_long| {
+                Ok((is_long, self.access.directory.with(|partition| partition.published())?))
+            });
             let published = match looked {
                 Ok((false, published)) => published,
                 Ok((true, _)) => {
@@ -112,7 +111,7 @@ impl Segments {
     fn write_segment(&self, number: u64, scratch: &mut [u8]) -> Result<(), TierError> {
         let entries = self.entries();
         let (start, end) = (number * entries, (number + 1) * entries);
-        let mut records = self.records.take_records(self.access.group_number(Position(end)));
+        let mut records = self.records.take_records(self.access.directory.group_number(Position(end)));
         let room = self.flash.layout.segment_stale_max();
         let stale_incomplete = records.len() > room;
         records.truncate(room);
@@ -138,7 +137,7 @@ impl Segments {
             self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
         }
         self.flash.sync_writes()?;
-        debug_assert!(self.access.with(|partition| partition.published())?.0 >= end);
+        debug_assert!(self.access.directory.with(|partition| partition.published())?.0 >= end);
         self.superblocks.write(|superblock| {
             superblock.segment_next = number + 1;
             superblock.segment_first =
@@ -148,7 +147,7 @@ impl Segments {
 
     /// Copies the entries of the positions from `first` on.
     fn copy_entries(&self, first: u64, bytes: &mut [u8]) -> Result<(), Gone> {
-        self.access.with(|partition| {
+        self.access.directory.with(|partition| {
             let (released, _) = partition.window();
             for (at, entry) in bytes.chunks_exact_mut(self.flash.layout.segment_entry_bytes()).enumerate() {
                 let position = Position(first + at as u64);

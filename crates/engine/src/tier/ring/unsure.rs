@@ -39,8 +39,10 @@ impl Unsure {
         if !is_kept || !self.access.options.disk_may_lack() {
             return Ok(false);
         }
-        let (rear, sure) = (self.access.with(|partition| partition.window().1)?, self.superblocks.sure());
-        let is_long = rear.0.saturating_sub(sure.0) > u64::from(self.access.config.slots) / UNSURE_PART;
+        let (rear, sure) =
+            (self.access.directory.with(|partition| partition.window().1)?, self.superblocks.sure());
+        let is_long =
+            rear.0.saturating_sub(sure.0) > u64::from(self.access.directory.config.slots) / UNSURE_PART;
         Ok(is_long && self.sure_below(rear) > sure)
     }
 }

@@ -62,7 +62,7 @@ impl WriteThrough {
     pub(crate) fn write(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
         let shows = !around;
         let _turn = self.turns.turn(pages, shows);
-        let from = self.access.with(|partition| partition.window().1)?;
+        let from = self.access.directory.with(|partition| partition.window().1)?;
         let _under_way = self.turns.write_begins(from);
         let writing =
             Writing::begin_held(
@@ -76,7 +76,7 @@ impl WriteThrough {
             // Nobody knows what the disk has: what it gives is what counts. That holds for pages, too, that
             // entered before the write of another one failed.
             for (page, _) in &taken {
-                self.access.forget_range((*page, *page))?;
+                self.access.forgets.forget_range((*page, *page))?;
             }
             self.flusher.flush_flash()?;
             Err(error)
@@ -94,7 +94,7 @@ impl WriteThrough {
             let victim = Victim { page: *page, lsn: Lsn(0), dirty: false, fdirty: true };
             let offered = match around {
                 true => Offered::Bypass,
-                false => self.access.take(victim, data)?,
+                false => self.access.offers.take(victim, data)?,
             };
             match offered {
                 Offered::Taken => taken.push((*page, data)),
@@ -111,7 +111,7 @@ impl WriteThrough {
     /// A page that does not enter the flash.
     fn write_past_flash(&self, page: PageId, offered: Offered, data: &[u8]) -> Result<(), TierError> {
         if offered == Offered::Bypass {
-            self.access.tallies().bypassed.add(1);
+            self.access.board.tallies.bypassed.add(1);
         }
         self.forget_durably(page, page)?;
         self.disk_writes.write(page, data)
@@ -119,9 +119,9 @@ impl WriteThrough {
 
     /// No copy of these pages is on flash any more, nor is found there after a crash.
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<(), TierError> {
-        let records = || self.access.in_log(|log| (log.records_made(), log.records_durable()));
+        let records = || self.access.directory.in_log(|log| (log.records_made(), log.records_durable()));
         // Pages that are lost stay so until the disk has the new versions.
-        self.access.forget_range((first, last))?;
+        self.access.forgets.forget_range((first, last))?;
         let (made, durable) = records()?;
         if made > durable {
             self.flusher.flush_flash()?;

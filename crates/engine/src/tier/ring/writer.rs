@@ -153,7 +153,7 @@ impl Writer {
         if scratch.is_empty() && !is_whole {
             *scratch = AlignedBuffer::new(self.scratch_bytes());
         }
-        self.access.staging.collect(pages, |position| self.access.stamp(position))?;
+        self.access.staging.collect(pages, |position| self.access.flash_pages.stamp(position))?;
         match is_whole {
             true => self.write_group(part, pages),
             false => self.write_run(part, pages, part.one_io, scratch),
@@ -165,7 +165,7 @@ impl Writer {
     /// as what made them dead.
     fn tell_durable(&self, part: &Part, pages: &[WritePage], named: u128) {
         let Some(upstream) = self.upstream.get() else { return };
-        let group = self.access.group_number(part.first);
+        let group = self.access.directory.group_number(part.first);
         let dirty = pages.iter().filter(|page| page.dirty);
         let dirty = dirty.filter_map(|page| Some((page.position, page.page?, page.lsn)));
         if !part.completes {
@@ -174,7 +174,7 @@ impl Writer {
         }
         let mut of_group: ArrayVec<(Position, PageId, Lsn), GROUP_PAGES_MAX> = dirty.collect();
         self.unpublished.lock().retain(|page| {
-            let is_of_group = self.access.group_number(page.0) == group;
+            let is_of_group = self.access.directory.group_number(page.0) == group;
             if is_of_group {
                 of_group.push(*page);
             }
@@ -188,7 +188,7 @@ impl Writer {
     }
 
     fn scratch_bytes(&self) -> usize {
-        self.access.config.group_pages as usize * self.access.page_bytes() + BLOCK_BYTES
+        self.access.directory.config.group_pages as usize * self.access.flash_pages.page_bytes + BLOCK_BYTES
     }
 
     /// A whole group with its summaries: one sequential write.
@@ -200,7 +200,10 @@ impl Writer {
         let _work = self.work.start();
         let group = self.access.staging.group(part.frame);
         self.flash
-            .write(self.flash.layout.group_offset(self.access.group_number(part.first)), group.all())
+            .write(
+                self.flash.layout.group_offset(self.access.directory.group_number(part.first)),
+                group.all(),
+            )
             .map_err(flash_error)?;
         drop(group);
         self.sync_part(&composed)?;
@@ -233,34 +236,35 @@ impl Writer {
         self.superblocks.front_is_recorded(composed.front);
         self.superblocks.summary_says(composed.durable);
         let front = self.superblocks.recorded_front();
-        Ok(self.access.records_are_durable(composed.records, front)?)
+        Ok(self.access.objects.records_are_durable(composed.records, front)?)
     }
 
     /// Fills in the summaries of the group that is in the buffer of the part's frame.
     fn compose_summary(&self, part: &Part) -> Result<Composed, Gone> {
-        let number = self.access.group_number(part.first);
+        let number = self.access.directory.group_number(part.first);
         // A group with one summary has it overwritten when it is complete, and a power failure may take it
         // then: until the group is complete, no record in it counts.
         let names_records = part.completes || self.flash.layout.summary_copies() > 1;
-        let ((front, _), durable, present, (waiting, mut records)) = self.access.with(|partition| {
-            let present = partition.log().map_or(0, |log| log.staged_pages(part.first));
-            (
-                partition.window(),
-                partition.published(),
-                present,
-                if names_records {
-                    partition
-                        .log_mut()
-                        .map(|log| log.records(part.ticket, log.causes_durable()))
-                        .unwrap_or_default()
-                } else {
-                    Default::default()
-                },
-            )
-        })?;
+        let ((front, _), durable, present, (waiting, mut records)) =
+            self.access.directory.with(|partition| {
+                let present = partition.log().map_or(0, |log| log.staged_pages(part.first));
+                (
+                    partition.window(),
+                    partition.published(),
+                    present,
+                    if names_records {
+                        partition
+                            .log_mut()
+                            .map(|log| log.records(part.ticket, log.causes_durable()))
+                            .unwrap_or_default()
+                    } else {
+                        Default::default()
+                    },
+                )
+            })?;
         // What an earlier summary of the group names, the later ones must name, too.
         let mut stale: Vec<Forgotten> = waiting.to_vec();
-        let room = summary::stale_max(self.access.config.group_pages);
+        let room = summary::stale_max(self.access.directory.config.group_pages);
         records -= self.records.name_records(number, &mut stale, room);
         let head = summary::Head {
             version: self.access.options.version,
@@ -294,8 +298,8 @@ impl Writer {
         one_io: bool,
         scratch: &mut [u8],
     ) -> Result<u128, TierError> {
-        let page_bytes = self.access.page_bytes();
-        let number = self.access.group_number(part.first);
+        let page_bytes = self.access.flash_pages.page_bytes;
+        let number = self.access.directory.group_number(part.first);
         self.superblocks
             .allow_writes_to(Position(part.first.0 + u64::from(part.upto.max(part.end(pages)))))?;
         self.objects.make_durable()?;
@@ -303,7 +307,8 @@ impl Writer {
         let composed = part.needs_summary.then(|| self.compose_summary(part)).transpose()?;
         let _work = self.work.start();
         let mut batch = ArrayVec::<Io<'_>, { GROUP_PAGES_MAX + 2 }>::new();
-        let (copies, block) = scratch.split_at_mut(self.access.config.group_pages as usize * page_bytes);
+        let (copies, block) =
+            scratch.split_at_mut(self.access.directory.config.group_pages as usize * page_bytes);
         // Copied out, so that no evictor waits for the device.
         let group = self.access.staging.group(part.frame);
         let place = |page: &WritePage| (page.position.0 - part.first.0) as usize;
@@ -353,14 +358,14 @@ impl Writes for Writer {
     /// The search may free frames with overtaken versions, and then wakes the evictors.
     fn next(&self, pages: &mut WritePages) -> Result<Option<Part>, Gone> {
         may_preempt();
-        let (part, made_room) = self.access.step(|partition| {
+        let (part, made_room) = self.access.directory.step(|partition| {
             let published = partition.published();
             let job = partition.take_write(pages);
             let part = job.map(|job| Part::of(partition, job, pages));
             (part, partition.published() > published)
         })?;
         if made_room {
-            self.access.progress.notify_all();
+            self.access.signals.progress.notify_all();
         }
         Ok(part)
     }
@@ -372,7 +377,7 @@ impl Writes for Writer {
         scratch: &mut AlignedBuffer,
     ) -> Result<(), TierError> {
         let named = self.write_part(&part, pages, scratch)?;
-        let (published, named) = self.access.with(|partition| {
+        let (published, named) = self.access.directory.with(|partition| {
             // A page that was forgotten while its group was written will not be in the next segment.
             let named = partition.log().map_or(0, |log| named & log.staged_pages(part.first));
             partition.written(part.ticket, pages);

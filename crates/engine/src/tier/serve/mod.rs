@@ -72,7 +72,7 @@ impl Server {
         if is_in_a_change {
             return false;
         }
-        let has_ended = forgetting.is_none_or(|number| self.access.forget_on(number).is_ok());
+        let has_ended = forgetting.is_none_or(|number| self.access.forgets.forget_on(number).is_ok());
         self.access.board.destage_requests.front_died(dead.holder);
         has_ended
     }
@@ -113,7 +113,7 @@ impl Server {
     /// Makes checkpoints for fronts, and looks at damage that they have met, until the tier stops.
     pub(crate) fn checkpoint_task(&self) {
         let served = &*self.served;
-        let mut buffer = AlignedBuffer::new(self.access.page_bytes());
+        let mut buffer = AlignedBuffer::new(self.access.flash_pages.page_bytes);
         self.serve(
             served,
             &self.access.board.checkpoints_asked,
@@ -147,7 +147,7 @@ impl Server {
                 events::damaged(*page, done.as_ref().expect_err("just seen"));
             }
             self.access.board.destage_requests.answer_to(placed, done.is_ok());
-            self.access.progress.notify_all();
+            self.access.signals.progress.notify_all();
         }
     }
 
@@ -170,7 +170,7 @@ impl Server {
                 Some(number) => {
                     let answer = if work().is_ok() { Answer::Done } else { Answer::Failed };
                     request.answer_to(number, answer);
-                    self.access.progress.notify_all();
+                    self.access.signals.progress.notify_all();
                 }
                 None => drop(service.wait(seen)),
             }

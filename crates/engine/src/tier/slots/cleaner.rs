@@ -75,20 +75,21 @@ impl Cleaner {
     fn copy_to_disk(&self, copies: &Copies, scratch: &mut [u8]) -> Result<(), TierError> {
         let wanted: ArrayVec<(PageId, SlotId), COPIES_MAX> =
             copies.pages.iter().map(|(page, _)| (page.page, page.slot)).collect();
-        let proofs: ArrayVec<u32, COPIES_MAX> = self.access.proofs(wanted.iter().map(|(_, slot)| *slot))?;
+        let proofs: ArrayVec<u32, COPIES_MAX> =
+            self.access.directory.proofs(wanted.iter().map(|(_, slot)| *slot))?;
         let prove = |at: usize, data: &[u8]| {
             let page = &copies.pages[at].0;
-            self.access.prove(data, page.page, page.slot, page.generation, proofs[at])
+            self.access.flash_pages.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
         let (mut destages, faults) =
-            read_what_is_there(&**self.flash, self.access.flash_format(), &wanted, scratch, prove)?;
-        self.access.tallies().dequeue_reads.add(copies.pages.len());
+            read_what_is_there(&**self.flash, self.access.flash_pages.format(), &wanted, scratch, prove)?;
+        self.access.board.tallies.dequeue_reads.add(copies.pages.len());
         if let Some(fault) = faults.into_iter().next() {
             points::COPY_DAMAGED.reach();
             return Err(fault);
         }
         self.destager.destage(&mut destages)?;
-        self.access.with(|partition| {
+        self.access.directory.with(|partition| {
             for (page, ticket) in &copies.pages {
                 match ticket {
                     Some(ticket) => partition.dequeued(*ticket),
@@ -105,15 +106,15 @@ impl Cleaner {
     pub(crate) fn sweep_all(&self, scratch: &mut [u8]) -> Result<(), TierError> {
         let mut from = SlotId(0);
         loop {
-            let seen = self.access.progress.epoch();
-            if !self.access.check_running()? {
+            let seen = self.access.signals.progress.epoch();
+            if !self.access.signals.check_running()? {
                 return Ok(());
             }
-            let mut copies = Copies::new(scratch.len() / self.access.page_bytes());
+            let mut copies = Copies::new(scratch.len() / self.access.flash_pages.page_bytes);
             let mut end = false;
             let mut busy = false;
             while copies.has_room() {
-                match self.access.with(|partition| partition.slots_mut()?.sweep(from))? {
+                match self.access.directory.with(|partition| partition.slots_mut()?.sweep(from))? {
                     None => end = true,
                     Some(Err(slot)) => (from, busy) = (slot, true),
                     Some(Ok(page)) => {
@@ -126,9 +127,9 @@ impl Cleaner {
             }
             if !copies.pages.is_empty() {
                 self.copy_to_disk(&copies, scratch)?;
-                self.access.job_is_done();
+                self.access.signals.job_is_done();
             } else if busy {
-                self.access.await_progress(seen)?;
+                self.access.signals.await_progress(seen)?;
             }
             if end {
                 return Ok(());
@@ -150,7 +151,7 @@ impl background::Destages for Cleaner {
         scratch: &mut [u8],
         queue: &BackgroundQueue,
     ) -> Result<(), TierError> {
-        let mut copies = Copies::new(scratch.len() / self.access.page_bytes());
+        let mut copies = Copies::new(scratch.len() / self.access.flash_pages.page_bytes);
         copies.add(first, pages);
         while copies.has_room() {
             match queue.next(pages)? {

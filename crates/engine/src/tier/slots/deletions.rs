@@ -23,43 +23,43 @@ impl Deletions {
     /// Makes the core forget every copy of `page`, and the directory on flash, if there is one.
     pub(crate) fn forget(&self, page: PageId) -> Result<(), TierError> {
         loop {
-            let seen = self.access.progress.epoch();
-            if !self.access.check_running()? {
+            let seen = self.access.signals.progress.epoch();
+            if !self.access.signals.check_running()? {
                 return Ok(());
             }
-            let (slot, admission) = self.access.with(|partition| {
+            let (slot, admission) = self.access.directory.with(|partition| {
                 self.access.order.changes(page);
                 let slots = partition.slots_mut().expect("the pages are in slots");
                 (slots.slot_holding(page), slots.bypass(page))
             })?;
             if admission == Admission::Full {
-                self.access.background.notify_one();
-                self.access.await_progress(seen)?;
+                self.access.signals.background.notify_one();
+                self.access.signals.await_progress(seen)?;
                 continue;
             }
             // Slots and frames may have become free.
-            self.access.job_is_done();
+            self.access.signals.job_is_done();
             return self.upkeep.as_ref().map_or(Ok(()), |upkeep| upkeep.forgets(page, slot));
         }
     }
 
-    /// See [`Access::forget_range`](crate::access::Access::forget_range); the directory on flash forgets,
+    /// See [`Forgets::forget_range`](crate::access::Forgets::forget_range); the directory on flash forgets,
     /// too, if there is one, and the list of pages that the disk lacks.
     pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         if first <= last && self.upkeep.is_some() {
-            let entries = self.access.with(|partition| partition.entries())?;
+            let entries = self.access.directory.with(|partition| partition.entries())?;
             let mut pages: Vec<PageId> = Vec::with_capacity(entries as usize);
             if last.0 - first.0 < entries.into() {
                 pages.extend((first.0..=last.0).map(PageId));
             } else {
-                self.access.with(|partition| {
+                self.access.directory.with(|partition| {
                     let take = |page| pages.extend((first..=last).contains(&page).then_some(page));
                     partition.walk(&mut Walk::default(), u32::MAX, take)
                 })?;
             }
             pages.into_iter().try_for_each(|page| self.forget(page))?;
         }
-        let found = self.access.forget_range((first, last))?;
+        let found = self.access.forgets.forget_range((first, last))?;
         self.disk.forget_missing((first, last), || Ok::<(), TierError>(()))?;
         Ok(found)
     }

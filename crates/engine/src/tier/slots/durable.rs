@@ -32,7 +32,7 @@ impl DurableSlots {
 
 impl MakeDurable for DurableSlots {
     fn make_durable(&self, _: Position) -> Result<(), TierError> {
-        let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.access.page_bytes());
+        let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.access.flash_pages.page_bytes);
         self.cleaner.sweep_all(&mut scratch)?;
         self.disk.sync()?;
         self.materialiser.write_temperatures()

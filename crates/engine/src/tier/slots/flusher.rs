@@ -24,7 +24,7 @@ impl Flusher {
     }
 
     pub(crate) fn flush(&self) -> Result<(), TierError> {
-        if !self.access.check_running()? {
+        if !self.access.signals.check_running()? {
             return self.disk.sync();
         }
         let dirty_possible = self.access.options.mode == Mode::WriteBack;

@@ -49,7 +49,7 @@ impl Materialiser {
         }
         let mut buffer = AlignedBuffer::new(length);
         let (head, payload) = buffer.split_at_mut(BLOCK_BYTES);
-        let places = self.access.with(|partition| {
+        let places = self.access.directory.with(|partition| {
             let Some(slots) = partition.slots() else { return 0 };
             let temperatures = slots.temperatures();
             let places = temperatures.len();
@@ -74,14 +74,14 @@ impl Materialiser {
     /// At a shutdown, when all is clean: writes the directory of a policy that keeps it for the next open.
     /// True if there is one now.
     pub(crate) fn write_directory(&self) -> Result<bool, TierError> {
-        if self.access.config.policy.directory() != Directory::AtShutdown {
+        if self.access.directory.config.policy.directory() != Directory::AtShutdown {
             return Ok(false);
         }
         self.flash.sync_writes()?;
         // Of each slot what was last written there, and what counts.
         let mut entries: Vec<(Position, Option<SlotEntry>)> =
-            vec![(Position(0), None); self.access.config.slots as usize];
-        self.access.with(|partition| {
+            vec![(Position(0), None); self.access.directory.config.slots as usize];
+        self.access.directory.with(|partition| {
             let Some(slots) = partition.slots() else { return };
             for (slot, (last, _)) in (0..).map(SlotId).zip(&mut entries) {
                 *last = Position(slots.slot_generation(slot).into());
@@ -98,7 +98,7 @@ impl Materialiser {
         for number in 0..self.flash.layout.directory_blocks() {
             slots::clear(&mut block, number);
             let first = number as u32 * BLOCK_ENTRIES;
-            let last = (first + BLOCK_ENTRIES).min(self.access.config.slots);
+            let last = (first + BLOCK_ENTRIES).min(self.access.directory.config.slots);
             for slot in (first..last).map(SlotId) {
                 let at = slot.0 - first;
                 match entries[slot.0 as usize] {

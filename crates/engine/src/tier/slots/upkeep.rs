@@ -50,11 +50,11 @@ impl Upkeep {
     /// frame is filled.
     pub(crate) fn take(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         let written_through = Victim { dirty: false, ..victim };
-        let admission = self.access.in_turn(|| {
-            if !self.access.check_running()? {
+        let admission = self.access.signals.in_turn(|| {
+            if !self.access.signals.check_running()? {
                 return Ok(Some(Admission::Bypass { stale: false }));
             }
-            Ok(Some(self.access.admission(&written_through, None)?)
+            Ok(Some(self.access.offers.admission(&written_through, None)?)
                 .filter(|admission| *admission != Admission::Full))
         })?;
         let written = self.write_unmoved(victim, data);
@@ -65,18 +65,19 @@ impl Upkeep {
         written?;
         match admission {
             Admission::Stage { frame, position } => {
-                self.access.fill(frame, position, victim.page, false, data)?;
+                self.access.offers.fill(frame, position, victim.page, false, data)?;
             }
-            Admission::AlreadyThere => self.access.tallies().already_on_flash.add(1),
-            Admission::Bypass { .. } | Admission::Full => self.access.tallies().bypassed.add(1),
+            Admission::AlreadyThere => self.access.board.tallies.already_on_flash.add(1),
+            Admission::Bypass { .. } | Admission::Full => self.access.board.tallies.bypassed.add(1),
         }
         Ok(Evicted { dirty: false })
     }
 
     /// Writes a page to disk when nothing on flash can be taken for it any more.
     fn write_unmoved(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
-        if self.access.check_running()? {
-            let slot = self.access.with(|partition| partition.slots()?.slot_holding(victim.page))?;
+        if self.access.signals.check_running()? {
+            let slot =
+                self.access.directory.with(|partition| partition.slots()?.slot_holding(victim.page))?;
             self.forgets(victim.page, slot)?;
         }
         self.disk_writes.write(victim.page, data)
@@ -87,8 +88,8 @@ impl Upkeep {
     pub(crate) fn forgets(&self, page: PageId, slot: Option<SlotId>) -> Result<(), TierError> {
         let mut slots = Vec::from_iter(slot);
         loop {
-            let seen = self.access.progress.epoch();
-            if !self.access.check_running()? {
+            let seen = self.access.signals.progress.epoch();
+            if !self.access.signals.check_running()? {
                 return Ok(());
             }
             let moving = self.directory.moving(page);
@@ -96,7 +97,7 @@ impl Upkeep {
                 break;
             }
             slots.extend(moving);
-            self.access.await_progress(seen)?;
+            self.access.signals.await_progress(seen)?;
         }
         let invalidated = slots.into_iter().try_for_each(|slot| {
             match self.invalidate(slot, |entry| entry.page == page)? {
@@ -109,7 +110,7 @@ impl Upkeep {
                 // Memory says something else than flash: were it asked again, it would be believed. The disk
                 // alone serves now.
                 self.failures.fail(error);
-                self.access.check_running().map(drop)
+                self.access.signals.check_running().map(drop)
             }
             result => result,
         }
@@ -119,7 +120,7 @@ impl Upkeep {
     fn invalidate(&self, slot: SlotId, wanted: impl FnOnce(SlotEntry) -> bool) -> Result<bool, TierError> {
         let change = |entry: Option<SlotEntry>| entry.filter(|entry| wanted(*entry)).map(|_| None);
         let changed = self.directory.update(&self.flash, slot, change)?;
-        self.access.tallies().directory_writes.add(changed.into());
+        self.access.board.tallies.directory_writes.add(changed.into());
         Ok(changed)
     }
 
@@ -136,10 +137,10 @@ impl Upkeep {
             let id = page.page.expect("slot placement writes pages only");
             let newest = Lookup::Staged { frame: page.frame, position: page.position, dirty: page.dirty };
             // A newer version may be on its way to disk: then this one stays invalid.
-            if self.access.with(|partition| partition.peek(id))? == newest {
+            if self.access.directory.with(|partition| partition.peek(id))? == newest {
                 let entry = SlotEntry { page: id, position: page.stamp, rank: 0, dirty: page.dirty };
                 self.directory.update(&self.flash, page.slot, |_| Some(Some(entry)))?;
-                self.access.tallies().directory_writes.add(1);
+                self.access.board.tallies.directory_writes.add(1);
             }
         }
         Ok(())

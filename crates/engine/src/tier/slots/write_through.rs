@@ -35,12 +35,12 @@ impl WriteThrough {
         let _turn = self.turns.turn(pages, false);
         let writing = Writing::begin(&self.access, pages)?;
         for (page, _) in pages {
-            self.access.forget_range((*page, *page))?;
+            self.access.forgets.forget_range((*page, *page))?;
         }
         self.disk_writes.write_run(pages)?;
         drop(writing);
         if around {
-            self.access.tallies().bypassed.add(pages.len());
+            self.access.board.tallies.bypassed.add(pages.len());
             return Ok(());
         }
         for (page, data) in pages {
@@ -55,7 +55,7 @@ impl WriteThrough {
         let ([(first, _), ..], [.., (last, _)]) = (run, run) else { return Ok(()) };
         let _turn = self.turns.turn(run, false);
         let _writing = Writing::begin(&self.access, run)?;
-        self.access.forget_range((*first, *last))?;
+        self.access.forgets.forget_range((*first, *last))?;
         self.disk_writes.write_around(run, data)
     }
 }

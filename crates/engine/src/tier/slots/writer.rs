@@ -44,14 +44,14 @@ impl Writer {
     /// survive a crash.
     fn write_slots(&self, pages: &[WritePage], scratch: &mut [u8]) -> Result<(), TierError> {
         let mut batch = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
-        for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.access.page_bytes())) {
-            let at = page.frame.0 % self.access.config.group_pages;
+        for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.access.flash_pages.page_bytes)) {
+            let at = page.frame.0 % self.access.directory.config.group_pages;
             copy.copy_from_slice(self.access.staging.group(page.frame).page(at as usize));
             // Now that the slot is known, so is the version: the slot and its counter of writes are stamped,
             // too.
             let id = page.page.expect("slot placement writes pages only");
             if self.access.options.page_format == PageFormat::Native {
-                page::seal(copy, id, self.access.stamps.stamp_in(page.slot, page.stamp));
+                page::seal(copy, id, self.access.flash_pages.stamps.stamp_in(page.slot, page.stamp));
             }
             batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data: copy });
         }
@@ -67,7 +67,7 @@ impl Writes for Writer {
     fn next(&self, pages: &mut WritePages) -> Result<Option<WriteJob>, Gone> {
         may_preempt();
         let motion = self.upkeep.as_ref().map(|upkeep| upkeep.motion());
-        let (job, made_room, waits) = self.access.step(|partition| {
+        let (job, made_room, waits) = self.access.directory.step(|partition| {
             let published = partition.published();
             let job = partition.take_write(pages);
             let waits =
@@ -78,10 +78,10 @@ impl Writes for Writer {
             motion.begin(pages);
         }
         if waits {
-            self.access.background.notify_one();
+            self.access.signals.background.notify_one();
         }
         if made_room {
-            self.access.progress.notify_all();
+            self.access.signals.progress.notify_all();
         }
         Ok(job)
     }
@@ -93,11 +93,13 @@ impl Writes for Writer {
         scratch: &mut AlignedBuffer,
     ) -> Result<(), TierError> {
         if scratch.is_empty() {
-            *scratch = AlignedBuffer::new(self.access.config.group_pages as usize * self.access.page_bytes());
+            *scratch = AlignedBuffer::new(
+                self.access.directory.config.group_pages as usize * self.access.flash_pages.page_bytes,
+            );
         }
-        self.access.staging.collect(pages, |position| self.access.stamp(position))?;
+        self.access.staging.collect(pages, |position| self.access.flash_pages.stamp(position))?;
         self.write(pages, scratch)?;
-        self.access.with(|partition| partition.written(job.ticket, pages))?;
+        self.access.directory.with(|partition| partition.written(job.ticket, pages))?;
         if let Some(upkeep) = &self.upkeep {
             upkeep.writes_end(pages);
         }

@@ -1,0 +1,148 @@
+//! The directory of a cache: the core's partition, and the table of objects if there is one, under one latch.
+//!
+//! Invariant: a step touches the region and the board, takes no other lock and allocates nothing. Where
+//! processes share the region and one of them dies in a step, the cache is given up: no step follows.
+
+use super::run_state::RunState;
+use crate::TierError;
+use crate::region::RegionMemory;
+use arrayvec::ArrayVec;
+use entresol_core::{Config, Log, Partition, Placement, Position, Shape, SlotId};
+use entresol_objects::Objects;
+use entresol_runtime::sync::allowing_allocation;
+use entresol_shm::Gone;
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+/// Largest partition whose invariants are checked after every step in debug builds.
+const CHECKED_SLOTS_MAX: u32 = 1024;
+
+/// See the module's header.
+pub(crate) struct Directory {
+    pub config: Config,
+    /// What the core's region was proved to hold.
+    shape: Shape,
+    /// What the table of objects was proved to be, if there is one.
+    objects: Option<entresol_objects::Shape>,
+    /// The core's region and the table of objects, and the latch around them.
+    region: RegionMemory,
+    /// To give the cache up.
+    state: Arc<RunState>,
+}
+
+impl Directory {
+    /// The directory in `region`, which holds a partition of `config`.
+    pub(super) fn new(region: RegionMemory, config: Config, state: &Arc<RunState>) -> Result<Self, Gone> {
+        let (shape, objects) = region.with(|partition, objects| {
+            let shape = Shape::of(partition).expect("the region holds this tier's partition");
+            let table = (!objects.is_empty())
+                .then(|| entresol_objects::Shape::of(objects).expect("the region holds this tier's objects"));
+            (shape, table)
+        })?;
+        Ok(Self { config, shape, objects, region, state: state.clone() })
+    }
+
+    /// One step of the core, under the latch: it touches the region and the board, takes no other lock and
+    /// allocates nothing.
+    ///
+    /// # Errors
+    /// [`Gone`]: processes share the region, and one of them died in the middle of a step.
+    pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Result<R, Gone> {
+        entresol_runtime::may_preempt();
+        self.step(step)
+    }
+
+    /// As [`Directory::with`], for a caller whose pages are in a log.
+    pub(crate) fn in_log<R>(&self, step: impl FnOnce(&mut Log<'_>) -> R) -> Result<R, Gone> {
+        self.with(|partition| step(partition.log_mut().expect("the pages are in a log")))
+    }
+
+    /// As [`Directory::with`], for a caller that holds a lock under which no task may be preempted.
+    #[inline]
+    pub(crate) fn step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Result<R, Gone> {
+        let result = self.region.with(|partition, _| {
+            let mut partition = Partition::attach_to(partition, &self.shape);
+            let result = step(&mut partition);
+            self.check(&partition);
+            result
+        });
+        result.inspect_err(|_| self.state.give_up())
+    }
+
+    /// As [`Directory::with`], with the table of objects, if there is one.
+    pub(crate) fn with_objects<R>(
+        &self,
+        step: impl FnOnce(&mut Partition<'_>, Option<&mut Objects<'_>>) -> R,
+    ) -> Result<R, Gone> {
+        entresol_runtime::may_preempt();
+        let result = self.region.with(|partition, objects| {
+            let mut partition = Partition::attach_to(partition, &self.shape);
+            let mut objects = self.objects.as_ref().map(|shape| Objects::attach_to(objects, shape));
+            let result = step(&mut partition, objects.as_mut());
+            self.check(&partition);
+            result
+        });
+        result.inspect_err(|_| self.state.give_up())
+    }
+
+    /// In debug builds, of a small cache: the directory's invariants hold after every step.
+    fn check(&self, partition: &Partition<'_>) {
+        if cfg!(debug_assertions) && self.config.slots <= CHECKED_SLOTS_MAX {
+            allowing_allocation(|| partition.check())
+                .expect("the directory's invariants hold after every step");
+        }
+    }
+
+    /// As [`Directory::step`], for a destructor: never waits. `None`: the latch is held or gone.
+    pub(crate) fn try_step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Option<R> {
+        self.region.try_with(|partition| Some(step(&mut Partition::attach(partition).ok()?)))?
+    }
+
+    /// All that `visit` finds in the core, in memory that is taken before the latch. Nothing changes
+    /// meanwhile: the tasks have ended.
+    pub(crate) fn collect<T>(
+        &self,
+        visit: impl Fn(&Partition<'_>, &mut dyn FnMut(T)),
+    ) -> Result<Vec<T>, TierError> {
+        let mut count = 0;
+        self.with(|partition| visit(partition, &mut |_| count += 1))?;
+        let mut found = Vec::with_capacity(count);
+        self.with(|partition| visit(partition, &mut |one| found.push(one)))?;
+        Ok(found)
+    }
+
+    /// The checksums that are kept for pages in these slots; zeros if none are kept.
+    pub(crate) fn proofs<const N: usize>(
+        &self,
+        slots: impl Iterator<Item = SlotId>,
+    ) -> Result<ArrayVec<u32, N>, Gone> {
+        if !self.config.proofs {
+            return Ok(slots.map(|_| 0).collect());
+        }
+        let mut proofs = ArrayVec::new();
+        self.with(|partition| proofs.extend(slots.map(|slot| partition.proof(slot))))?;
+        Ok(proofs)
+    }
+
+    /// Copies the region, of as many words as `words` has.
+    pub(super) fn copy_to(&self, words: &mut [u64]) -> Result<(), Gone> {
+        self.region.with(|partition, table| {
+            let (to_partition, to_table) = words.as_mut_bytes().split_at_mut(partition.len());
+            to_partition.copy_from_slice(partition);
+            to_table.copy_from_slice(table);
+        })
+    }
+
+    pub(crate) fn is_log(&self) -> bool {
+        self.config.policy.placement() == Placement::Log
+    }
+
+    /// Whether there is a table of objects.
+    pub(super) fn has_objects(&self) -> bool {
+        self.objects.is_some()
+    }
+
+    pub(crate) fn group_number(&self, position: Position) -> u64 {
+        position.0 / u64::from(self.config.group_pages)
+    }
+}
