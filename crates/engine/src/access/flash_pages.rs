@@ -58,6 +58,11 @@ impl FlashPages {
         }
     }
 
+    /// The bytes of page `at` among pages that follow each other.
+    pub(crate) fn range(&self, at: usize) -> Range<usize> {
+        at * self.page_bytes..(at + 1) * self.page_bytes
+    }
+
     /// How pages are laid out on flash.
     pub(crate) fn format(&self) -> (&Layout, PageFormat) {
         (&self.layout, self.page_format)

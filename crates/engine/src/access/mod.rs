@@ -60,40 +60,40 @@ mod staging;
 
 pub(crate) use bell::Bell;
 pub(crate) use board::{Answer, BoardRef, Request};
+pub(crate) use cached::CachedPages;
 pub(crate) use dead::drop_dead_of_next_dequeue;
+pub(crate) use directory::Directory;
 pub(crate) use fetch::{FetchResult, Fetches};
 pub(crate) use fetch_run::Run;
+pub(crate) use flash_pages::FlashPages;
 pub(crate) use forget::Forgets;
 pub(crate) use listed::Listed;
+pub(crate) use objects::ObjectTable;
 pub(crate) use offer::{Offered, Offers, Read};
 pub(crate) use order::{PageOrder, ReadTicket};
+pub(crate) use rescue::Rescuer;
 pub(crate) use run_state::{RunState, State};
 pub(crate) use seat::Seat;
 pub(crate) use segment::{
     Opened, ServedSegment, attach, check as check_shareable, segment_bytes, serve, supersede,
 };
+pub(crate) use signals::Signals;
 pub(crate) use staging::{Composition, Incoming, Staging};
 
 use crate::region::{Region, RegionMemory};
 use crate::shadow::Shadow;
 use crate::{TierMetrics, TierOptions};
-use cached::CachedPages;
-use directory::Directory;
 use entresol_device::Device;
 use entresol_format::stamps::Stamps;
 use entresol_format::superblock::POSITIONS_OF_AN_OPEN;
 use entresol_shm::Gone;
 use fetch_run::Runs;
-use flash_pages::FlashPages;
-use objects::ObjectTable;
-use rescue::LeftPages;
-use signals::Signals;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Access {
-    pub options: TierOptions,
+    pub options: Arc<TierOptions>,
     pub directory: Arc<Directory>,
     pub flash_pages: Arc<FlashPages>,
     pub staging: Arc<Staging>,
@@ -107,12 +107,12 @@ pub(crate) struct Access {
     pub shadow: Arc<Shadow>,
     pub fetches: Fetches,
     pub runs: Runs,
-    pub offers: Offers,
+    pub offers: Arc<Offers>,
     pub forgets: Arc<Forgets>,
     pub objects: Arc<ObjectTable>,
     pub cached: Arc<CachedPages>,
     /// For a flash that has failed.
-    pub left: Arc<LeftPages>,
+    pub rescuer: Arc<Rescuer>,
 }
 
 /// What a front has in memory, its own or shared.
@@ -200,14 +200,14 @@ impl Access {
 
     /// A front over memory that holds a whole cache.
     fn over(memory: Memory, common: Common) -> Result<Self, Gone> {
-        let options = common.options.clone();
+        let options = Arc::new(common.options.clone());
         let base = Base::new(memory, common)?;
         let cached = Arc::new(CachedPages::new(&base));
         let forgets = Arc::new(Forgets::new(&base, &cached));
         let objects = Arc::new(ObjectTable::new(&base, &forgets));
-        let offers = Offers::new(&base, options.mode, options.takes_changes);
+        let offers = Arc::new(Offers::new(&base, options.mode, options.takes_changes));
         let (fetches, runs) = (Fetches::new(&base), Runs::new(&base));
-        let left = Arc::new(LeftPages::new(&base));
+        let rescuer = Arc::new(Rescuer::new(&base));
         let Base { directory, flash_pages, staging, board, state, order, signals, seat, shadow } = base;
         Ok(Self {
             options,
@@ -226,7 +226,7 @@ impl Access {
             forgets,
             objects,
             cached,
-            left,
+            rescuer,
         })
     }
 

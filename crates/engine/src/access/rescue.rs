@@ -10,14 +10,14 @@ use entresol_core::{Lookup, PageId};
 use entresol_runtime::yield_now;
 use std::sync::Arc;
 
-/// Pages that are read from what is left of a cache.
-pub(crate) struct LeftPages {
+/// Reads pages of a cache whose flash has failed.
+pub(crate) struct Rescuer {
     directory: Arc<Directory>,
     staging: Arc<Staging>,
     flash_pages: Arc<FlashPages>,
 }
 
-impl LeftPages {
+impl Rescuer {
     pub(super) fn new(base: &Base) -> Self {
         Self {
             directory: base.directory.clone(),
@@ -27,7 +27,7 @@ impl LeftPages {
     }
 }
 
-impl Rescue for LeftPages {
+impl Rescue for Rescuer {
     fn rescue(&self, page: PageId, buffer: &mut [u8]) -> Result<(), String> {
         loop {
             let found = self.directory.with(|partition| {

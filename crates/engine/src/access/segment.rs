@@ -212,7 +212,7 @@ pub(crate) fn serve(
     let service = parts.bell(&segment, 3);
     let memory = parts.memory(&segment, &access.options, seat, true);
     let common = Common {
-        options: access.options.clone(),
+        options: (*access.options).clone(),
         flash: access.flash_pages.flash.clone(),
         stamps: access.flash_pages.stamps,
         positions: access.flash_pages.positions.clone(),

@@ -66,14 +66,8 @@ impl PageCache for FlashTier {
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         let found = self.forget(first, last)?;
         // A page that is not in the cache may have a record, too: a crash would find its last slot.
-        if self
-            .parts
-            .floor
-            .access
-            .directory
-            .with(|partition| partition.log().map_or(0, |log| log.records_waiting()))?
-            > 0
-        {
+        let directory = &self.parts.floor.access.directory;
+        if directory.with(|partition| partition.log().map_or(0, |log| log.records_waiting()))? > 0 {
             self.flush()?;
         }
         Ok(found)
@@ -124,12 +118,8 @@ impl PageCache for FlashTier {
         if let Some(missing) = self.parts.floor.disk.missing() {
             return missing.count().0;
         }
-        self.parts
-            .floor
-            .access
-            .directory
-            .with(|partition| partition.unsaved())
-            .map_or(0, |unsaved| unsaved.pages.into())
+        let directory = &self.parts.floor.access.directory;
+        directory.with(|partition| partition.unsaved()).map_or(0, |unsaved| unsaved.pages.into())
     }
 
     fn flushed(&self) -> Option<Flushed> {

@@ -8,7 +8,7 @@ use super::budget::WriteBudget;
 use super::causes::Causes;
 use super::failures::Failures;
 use crate::TierError;
-use crate::access::{self, Access};
+use crate::access::{self, BoardRef, Directory, FlashPages, Signals};
 use crate::buffer::AlignedBuffer;
 use entresol_core::{BackgroundJob, DequeuePages, Load};
 use entresol_runtime::now;
@@ -33,7 +33,10 @@ pub(crate) trait Destages: Send + Sync {
 
 /// See the module's header.
 pub(crate) struct BackgroundQueue {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    flash_pages: Arc<FlashPages>,
+    signals: Arc<Signals>,
+    board: BoardRef,
     causes: Arc<Causes>,
     failures: Arc<Failures>,
     budget: Arc<WriteBudget>,
@@ -44,7 +47,10 @@ pub(crate) struct BackgroundQueue {
 impl BackgroundQueue {
     pub(crate) fn new(floor: &Floor, placement: Arc<dyn Destages>) -> Self {
         Self {
-            access: floor.access.clone(),
+            directory: floor.access.directory.clone(),
+            flash_pages: floor.access.flash_pages.clone(),
+            signals: floor.access.signals.clone(),
+            board: floor.access.board.clone(),
             causes: floor.causes.clone(),
             failures: floor.failures.clone(),
             budget: floor.budget.clone(),
@@ -55,12 +61,11 @@ impl BackgroundQueue {
 
     /// Does everything but writes until the tier stops.
     pub(crate) fn task(&self) {
-        let mut scratch = AlignedBuffer::new(
-            self.access.directory.config.group_pages as usize * self.access.flash_pages.page_bytes,
-        );
+        let mut scratch =
+            AlignedBuffer::new(self.directory.config.group_pages as usize * self.flash_pages.page_bytes);
         let mut pages = DequeuePages::new();
         loop {
-            let seen = self.access.signals.background.epoch();
+            let seen = self.signals.background.epoch();
             let Some(under_way) = self.failures.begin_job() else { return };
             let job = match self.next(&mut pages) {
                 Ok(Some(job)) => job,
@@ -68,7 +73,7 @@ impl BackgroundQueue {
                     Ok(true) => continue,
                     Ok(false) => {
                         drop(under_way);
-                        self.access.signals.background.wait(seen);
+                        self.signals.background.wait(seen);
                         continue;
                     }
                     Err(error) => return self.failures.fail(error),
@@ -76,7 +81,7 @@ impl BackgroundQueue {
                 Err(gone) => return self.failures.fail(gone.into()),
             };
             // There may be more: another task looks.
-            self.access.signals.background.notify_one();
+            self.signals.background.notify_one();
             let begin = now();
             let done = match job {
                 BackgroundJob::PullVictims(count) => {
@@ -91,8 +96,8 @@ impl BackgroundQueue {
                 self.failures.fail(error);
                 return;
             }
-            self.access.board.tallies.background_took.ends(begin);
-            self.access.signals.job_is_done();
+            self.board.tallies.background_took.ends(begin);
+            self.signals.job_is_done();
         }
     }
 
@@ -100,7 +105,7 @@ impl BackgroundQueue {
     /// pages are dropped: then the writers are told.
     pub(crate) fn next(&self, pages: &mut DequeuePages) -> Result<Option<BackgroundJob>, Gone> {
         let load = self.placement.load();
-        let (job, made_room) = self.access.directory.with_objects(|partition, objects| {
+        let (job, made_room) = self.directory.with_objects(|partition, objects| {
             if let Some(load) = load {
                 partition.observe(load);
             }
@@ -112,14 +117,14 @@ impl BackgroundQueue {
             (job, partition.occupancy().valid < valid)
         })?;
         if made_room {
-            self.access.signals.writes.notify_one();
+            self.signals.writes.notify_one();
         }
         Ok(job)
     }
 
     fn pull(&self, pages: u32) {
         if let Some(upstream) = self.upstream.get() {
-            self.access.board.tallies.pulled.add(upstream.pull_victims(pages as usize));
+            self.board.tallies.pulled.add(upstream.pull_victims(pages as usize));
         }
     }
 }

@@ -4,8 +4,10 @@
 //! writes are scarce. Whether pages that were read enter at all, and where dirty ones go, is for the tier's
 //! owner to decide by [`Allowed`].
 
-use crate::access::Access;
+use crate::TierOptions;
+use crate::access::{Access, BoardRef, Directory, FlashPages};
 use crate::budget::{Allowed, Budget};
+use crate::shadow::Shadow;
 use entresol_core::Costs;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
@@ -23,7 +25,11 @@ const NEVER: u64 = u64::MAX;
 
 /// See the module's header.
 pub(crate) struct WriteBudget {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    directory: Arc<Directory>,
+    flash_pages: Arc<FlashPages>,
+    board: BoardRef,
+    shadow: Arc<Shadow>,
     /// When the next look is due, in nanoseconds.
     due: AtomicU64,
     ledger: TinyMutex<Ledger>,
@@ -51,14 +57,18 @@ impl WriteBudget {
             ledger: TinyMutex::new(Rank::WriteBudget, ledger),
             spares_writes: AtomicBool::new(false),
             write_worth_permille: AtomicU32::new(access.options.costs.write_worth_permille),
-            access: access.clone(),
+            options: access.options.clone(),
+            directory: access.directory.clone(),
+            flash_pages: access.flash_pages.clone(),
+            board: access.board.clone(),
+            shadow: access.shadow.clone(),
         }
     }
 
     /// From now on there is this budget.
     pub(crate) fn limit(&self, budget: Budget) {
         let is_limited = budget.is_limited();
-        let written = self.access.board.tallies.flash_writes.get();
+        let written = self.board.tallies.flash_writes.get();
         *self.ledger.lock() = Ledger { budget, last: now(), written };
         self.due.store(if is_limited { 0 } else { NEVER }, SeqCst);
         if !is_limited {
@@ -101,9 +111,9 @@ impl WriteBudget {
         let (allowed, worth) = {
             let mut ledger = self.ledger.lock();
             let passed = time.since(std::mem::replace(&mut ledger.last, time));
-            let written = self.access.board.tallies.flash_writes.get();
+            let written = self.board.tallies.flash_writes.get();
             let pages = written - std::mem::replace(&mut ledger.written, written);
-            ledger.budget.tick(passed, pages * self.access.flash_pages.page_bytes as u64);
+            ledger.budget.tick(passed, pages * self.flash_pages.page_bytes as u64);
             (ledger.budget.allowed(), ledger.budget.write_worth_permille())
         };
         self.spares_writes.store(!allowed.chances, SeqCst);
@@ -117,11 +127,11 @@ impl WriteBudget {
     /// From now on a write must promise so many uses, in thousandths, where the policy weighs that.
     pub(crate) fn set_write_worth(&self, permille: u32) {
         let before = self.write_worth_permille.swap(permille, Relaxed);
-        if before != permille && self.access.directory.config.policy.facts().weighs_costs {
-            let costs = Costs { write_worth_permille: permille, ..self.access.options.costs };
-            self.access.shadow.set_costs(&costs);
+        if before != permille && self.directory.config.policy.facts().weighs_costs {
+            let costs = Costs { write_worth_permille: permille, ..self.options.costs };
+            self.shadow.set_costs(&costs);
             // A cache that was given up says so where it is used.
-            let _ = self.access.directory.with(|partition| partition.set_costs(&costs));
+            let _ = self.directory.with(|partition| partition.set_costs(&costs));
         }
     }
 }

@@ -5,26 +5,33 @@
 //! is on disk for good.
 
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{Access, Directory, RunState, Signals};
 use crate::disk::DiskPages;
 use entresol_core::Settle;
 use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Causes {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    state: Arc<RunState>,
+    signals: Arc<Signals>,
     disk: Arc<DiskPages>,
 }
 
 impl Causes {
     pub(crate) fn new(access: &Arc<Access>, disk: &Arc<DiskPages>) -> Self {
-        Self { access: access.clone(), disk: disk.clone() }
+        Self {
+            directory: access.directory.clone(),
+            state: access.state.clone(),
+            signals: access.signals.clone(),
+            disk: disk.clone(),
+        }
     }
 
     /// Makes durable what made forgotten dirty pages dead, as far as it has ended, so that slots can be
     /// released and records be written.
     pub(crate) fn settle_dead(&self) -> Result<(), TierError> {
-        let due = self.access.directory.with(|partition| partition.log()?.settle_for_slots())?;
+        let due = self.directory.with(|partition| partition.log()?.settle_for_slots())?;
         due.map_or(Ok(()), |due| self.settle(&due))
     }
 
@@ -32,7 +39,7 @@ impl Causes {
     /// were forgotten, too, which keep no slot from being released. False: it has not ended, and that will be
     /// told (`job_is_done`).
     pub(crate) fn settle_oldest_record(&self) -> Result<bool, TierError> {
-        let Some(due) = self.access.directory.with(|partition| partition.log()?.settle_for_records())? else {
+        let Some(due) = self.directory.with(|partition| partition.log()?.settle_for_records())? else {
             return Ok(true);
         };
         if due.needs_sync() {
@@ -43,7 +50,7 @@ impl Causes {
 
     /// Settles what background tasks have to, if anything. Whether there was something to do.
     pub(crate) fn settle_dead_if_possible(&self) -> Result<bool, TierError> {
-        let Some(due) = self.access.directory.with(|partition| partition.log()?.settle_due())? else {
+        let Some(due) = self.directory.with(|partition| partition.log()?.settle_due())? else {
             return Ok(false);
         };
         self.settle(&due)?;
@@ -60,13 +67,13 @@ impl Causes {
         if due.needs_sync() {
             self.disk.sync()?;
         }
-        self.access.directory.with(|partition| {
-            let releases = self.access.state.is_running();
+        self.directory.with(|partition| {
+            let releases = self.state.is_running();
             if let Some(log) = partition.log_mut() {
                 log.settled(due, releases);
             }
         })?;
-        self.access.signals.job_is_done();
+        self.signals.job_is_done();
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use super::failures::Failures;
 use super::staged::StagedPages;
-use crate::access::Access;
+use crate::access::{Access, BoardRef, Directory, Signals};
 use crate::disk::DiskPages;
 use crate::{TierError, points};
 use entresol_core::Position;
@@ -20,7 +20,9 @@ pub(crate) trait MakeDurable: Send + Sync {
 
 /// See the module's header.
 pub(crate) struct Checkpointer {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    signals: Arc<Signals>,
+    board: BoardRef,
     disk: Arc<DiskPages>,
     staged: Arc<StagedPages>,
     failures: Arc<Failures>,
@@ -35,14 +37,21 @@ impl Checkpointer {
         failures: &Arc<Failures>,
         placement: Box<dyn MakeDurable>,
     ) -> Self {
-        let (access, disk) = (access.clone(), disk.clone());
-        Self { access, disk, staged: staged.clone(), failures: failures.clone(), placement }
+        Self {
+            directory: access.directory.clone(),
+            signals: access.signals.clone(),
+            board: access.board.clone(),
+            disk: disk.clone(),
+            staged: staged.clone(),
+            failures: failures.clone(),
+            placement,
+        }
     }
 
     /// From now on no dirty page moves up, until the checkpoint is over.
     pub(crate) fn begins(&self) -> Result<(), Gone> {
         // Under the latch: every take of a page is either before or after.
-        self.access.directory.with(|_| self.access.board.checkpoints.store(1, SeqCst))
+        self.directory.with(|_| self.board.checkpoints.store(1, SeqCst))
     }
 
     /// Makes a checkpoint.
@@ -51,8 +60,8 @@ impl Checkpointer {
         let begin = now();
         let result = self.make_checkpoint();
         if result.is_ok() {
-            self.access.board.tallies.checkpoints_took.ends(begin);
-            self.access.board.checkpoints.store(0, SeqCst);
+            self.board.tallies.checkpoints_took.ends(begin);
+            self.board.checkpoints.store(0, SeqCst);
         }
         result
     }
@@ -60,11 +69,11 @@ impl Checkpointer {
     /// A failure of it is one of the tier: a failed sync may have lost writes of other tasks, and a page
     /// that cannot be copied stays where it is.
     fn make_checkpoint(&self) -> Result<(), TierError> {
-        if self.access.signals.check_running()? {
+        if self.signals.check_running()? {
             // It may have met a disk that cannot be synced.
             let rear = self.staged.drain().inspect_err(|error| self.failures.fail(error.clone()))?;
             // The flash may have failed meanwhile.
-            if !self.access.signals.check_running()? {
+            if !self.signals.check_running()? {
                 return self.disk.sync();
             }
             match self.placement.make_durable(rear) {
@@ -74,7 +83,7 @@ impl Checkpointer {
                     self.failures.fail(error);
                 }
             }
-            self.access.signals.check_running()?;
+            self.signals.check_running()?;
         }
         self.disk.sync()
     }

@@ -2,7 +2,8 @@
 
 use super::above::Above;
 use crate::TierError;
-use crate::access::Access;
+use crate::TierOptions;
+use crate::access::{Access, BoardRef};
 use crate::disk::DiskPages;
 use crate::to_disk::{Destages, write_sorted};
 use entresol_core::{Lsn, PageId};
@@ -14,7 +15,8 @@ const PLACES: usize = 4096;
 
 /// See the module's header.
 pub(crate) struct Destager {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    board: BoardRef,
     disk: Arc<DiskPages>,
     upstream: Arc<Above>,
     /// The versions that were destaged last, to count destages of a version that the disk already had: a
@@ -26,13 +28,19 @@ pub(crate) struct Destager {
 impl Destager {
     pub(crate) fn new(access: &Arc<Access>, disk: &Arc<DiskPages>, upstream: &Arc<Above>) -> Self {
         let last = TinyMutex::new(Rank::Destaged, vec![(PageId(u64::MAX), Lsn(0)); PLACES]);
-        Self { access: access.clone(), disk: disk.clone(), upstream: upstream.clone(), last }
+        Self {
+            options: access.options.clone(),
+            board: access.board.clone(),
+            disk: disk.clone(),
+            upstream: upstream.clone(),
+            last,
+        }
     }
 
     /// Writes pages to disk as one batch. Not synced.
     pub(crate) fn destage(&self, pages: &mut Destages<'_>) -> Result<(), TierError> {
         write_sorted(&self.disk, pages)?;
-        self.access.board.tallies.disk_writes.add(pages.len());
+        self.board.tallies.disk_writes.add(pages.len());
         Ok(())
     }
 
@@ -40,9 +48,9 @@ impl Destager {
     pub(crate) fn tell(&self, pages: &[(PageId, &[u8])]) {
         let upstream = self.upstream.get();
         for (id, data) in pages.iter().copied() {
-            let lsn = self.access.options.page_format.lsn(data);
+            let lsn = self.options.page_format.lsn(data);
             if self.repeats(id, lsn) {
-                self.access.board.tallies.redundant_destages.add(1);
+                self.board.tallies.redundant_destages.add(1);
             }
             if let Some(upstream) = &upstream {
                 upstream.destaged(id, lsn);

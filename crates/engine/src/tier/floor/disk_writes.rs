@@ -2,7 +2,8 @@
 
 use super::causes::Causes;
 use crate::TierError;
-use crate::access::Access;
+use crate::TierOptions;
+use crate::access::{Access, BoardRef, RunState};
 use crate::disk::DiskPages;
 use entresol_core::PageId;
 use entresol_device::BufferPool;
@@ -15,7 +16,9 @@ pub(crate) const RUN_PAGES_MAX: usize = 64;
 
 /// See the module's header.
 pub(crate) struct DiskWrites {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    state: Arc<RunState>,
+    board: BoardRef,
     disk: Arc<DiskPages>,
     causes: Arc<Causes>,
     /// For pages on their way to disk.
@@ -25,19 +28,26 @@ pub(crate) struct DiskWrites {
 impl DiskWrites {
     pub(crate) fn new(access: &Arc<Access>, disk: &Arc<DiskPages>, causes: &Arc<Causes>) -> Self {
         let buffers = BufferPool::new(access.flash_pages.page_bytes, usize::MAX);
-        Self { access: access.clone(), disk: disk.clone(), causes: causes.clone(), buffers }
+        Self {
+            options: access.options.clone(),
+            state: access.state.clone(),
+            board: access.board.clone(),
+            disk: disk.clone(),
+            causes: causes.clone(),
+            buffers,
+        }
     }
 
     /// Writes a page.
     pub(crate) fn write(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
         let mut buffer = self.buffers.take(data.len());
         buffer.copy_from_slice(data);
-        self.access.options.page_format.seal_for_disk(&mut buffer, page);
+        self.options.page_format.seal_for_disk(&mut buffer, page);
         let written = self.disk.write(page, &buffer);
         self.buffers.give_back(buffer);
         self.wrote(1);
         written?;
-        if self.access.state.is_gone() {
+        if self.state.is_gone() {
             // Without the table of objects the home may have left the page out.
             return Err(Gone.into());
         }
@@ -60,25 +70,25 @@ impl DiskWrites {
         let written = self.disk.write_run(*first, data);
         self.wrote(run.len());
         written?;
-        self.access.board.tallies.bypassed.add(run.len());
-        run.iter().for_each(|_| self.access.board.tallies.evicted(true, true));
+        self.board.tallies.bypassed.add(run.len());
+        run.iter().for_each(|_| self.board.tallies.evicted(true, true));
         Ok(())
     }
 
     /// A caller has written so many pages to disk: they are durable after the next sync of it. To be called
     /// after a failure, too: the disk may have carried the write out.
     pub(crate) fn wrote(&self, pages: usize) {
-        let board = &self.access.board;
+        let board = &self.board;
         board.tallies.disk_writes.add(pages);
         board.disk_owed.fetch_max(board.tallies.disk_writes.get(), SeqCst);
     }
 
     /// Syncs the disk, unless all that was written there is durable.
     pub(crate) fn sync_if_written(&self) -> Result<(), TierError> {
-        let written = self.access.board.tallies.disk_writes.get();
-        if self.access.board.disk_synced.load(SeqCst) < written {
+        let written = self.board.tallies.disk_writes.get();
+        if self.board.disk_synced.load(SeqCst) < written {
             self.disk.sync()?;
-            self.access.board.disk_synced.fetch_max(written, SeqCst);
+            self.board.disk_synced.fetch_max(written, SeqCst);
         }
         Ok(())
     }
@@ -86,7 +96,7 @@ impl DiskWrites {
     /// Syncs what callers have written to disk, if it is not durable there; and what made forgotten pages
     /// dead.
     pub(crate) fn sync_callers(&self) -> Result<(), TierError> {
-        if self.access.board.disk_synced.load(SeqCst) < self.access.board.disk_owed.load(SeqCst) {
+        if self.board.disk_synced.load(SeqCst) < self.board.disk_owed.load(SeqCst) {
             self.sync_if_written()?;
         }
         self.causes.settle_dead()

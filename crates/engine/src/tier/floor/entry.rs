@@ -6,7 +6,7 @@
 use super::above::Above;
 use super::budget::WriteBudget;
 use super::disk_writes::DiskWrites;
-use crate::access::{Access, Offered};
+use crate::access::{Access, BoardRef, Directory, Offered, Offers, PageOrder};
 use crate::api::{Evicted, Victim};
 use crate::disk::{DiskPages, DurableNotes};
 use crate::{TierError, points};
@@ -14,7 +14,10 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Entry {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    offers: Arc<Offers>,
+    order: PageOrder,
+    board: BoardRef,
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
     budget: Arc<WriteBudget>,
@@ -32,7 +35,10 @@ impl Entry {
         upstream: &Arc<Above>,
     ) -> Self {
         Self {
-            access: access.clone(),
+            directory: access.directory.clone(),
+            offers: access.offers.clone(),
+            order: access.order.clone(),
+            board: access.board.clone(),
             disk: disk.clone(),
             disk_writes: disk_writes.clone(),
             budget: budget.clone(),
@@ -42,7 +48,7 @@ impl Entry {
     }
 
     pub(crate) fn take(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
-        let offered = self.access.offers.take(victim, data)?;
+        let offered = self.offers.take(victim, data)?;
         self.taken(victim, data, offered)
     }
 
@@ -54,7 +60,7 @@ impl Entry {
                 let is_only_copy = victim.is_only_copy();
                 let written = self.bypass(victim, is_only_copy, data);
                 if is_only_copy {
-                    self.access.directory.with(|_| self.access.order.write_ends(victim.page))?;
+                    self.directory.with(|_| self.order.write_ends(victim.page))?;
                 }
                 written
             }
@@ -71,7 +77,7 @@ impl Entry {
     /// The page does not enter the flash, and is written to disk if `write` says so.
     pub(crate) fn bypass(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
         if write {
-            self.access.board.tallies.bypassed.add(1);
+            self.board.tallies.bypassed.add(1);
             self.disk_writes.write(victim.page, data)?;
             let written = std::iter::once((victim.page, victim.lsn));
             self.notes.add(&self.disk, self.upstream.get().as_deref(), written)?;

@@ -6,7 +6,7 @@
 //! - Otherwise every later call returns [`TierError::Poisoned`].
 
 use super::causes::Causes;
-use crate::access::{Access, ServedSegment};
+use crate::access::{Access, Directory, RunState, ServedSegment, Signals, Staging};
 use crate::disk::DiskPages;
 use crate::disk::binding::begin_epoch;
 use crate::signal::Signal;
@@ -78,7 +78,10 @@ impl Degrading {
 
 /// Decides what follows a failure.
 pub(crate) struct Failures {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    staging: Arc<Staging>,
+    state: Arc<RunState>,
+    signals: Arc<Signals>,
     disk: Arc<DiskPages>,
     causes: Arc<Causes>,
     /// Of a cache that can go on without its flash though pages on it are newer.
@@ -97,7 +100,7 @@ impl Drop for Job<'_> {
     fn drop(&mut self) {
         if let Some(degrading) = &self.0.degrading
             && degrading.jobs.fetch_sub(1, SeqCst) == 1
-            && self.0.access.state.is_stopped()
+            && self.0.state.is_stopped()
         {
             degrading.wakes.notify_all();
         }
@@ -113,9 +116,21 @@ impl Failures {
         served: Option<Arc<ServedSegment>>,
         cache: Uuid,
     ) -> Self {
-        let (access, disk, causes) = (access.clone(), disk.clone(), causes.clone());
+        let (disk, causes) = (disk.clone(), causes.clone());
         let (segments, flushes) = (Signal::default(), Signal::default());
-        Self { access, disk, causes, degrading, served, cache, segments, flushes }
+        Self {
+            directory: access.directory.clone(),
+            staging: access.staging.clone(),
+            state: access.state.clone(),
+            signals: access.signals.clone(),
+            disk,
+            causes,
+            degrading,
+            served,
+            cache,
+            segments,
+            flushes,
+        }
     }
 
     /// A job may begin that moves pages. `None`: the tier does not run any more.
@@ -125,7 +140,7 @@ impl Failures {
             degrading.jobs.fetch_add(1, SeqCst);
         }
         let job = Job(self);
-        (!self.access.state.is_stopped()).then_some(job)
+        (!self.state.is_stopped()).then_some(job)
     }
 
     /// A background job failed for good.
@@ -133,8 +148,8 @@ impl Failures {
         let is_gone = matches!(error, TierError::Gone(_));
         let first = match is_gone {
             true => Err(Gone),
-            false => self.access.directory.with(|partition| {
-                let leaves = self.access.state.begin_to_leave();
+            false => self.directory.with(|partition| {
+                let leaves = self.state.begin_to_leave();
                 leaves.then(|| (partition.unsaved(), partition.log().and_then(|log| log.settle_for_slots())))
             }),
         };
@@ -149,7 +164,7 @@ impl Failures {
             match () {
                 () if flash_failed && nothing_lost => self.switch_off(&error, unsaved),
                 () if is_dead && self.can_degrade(&error) => self.begin_to_degrade(&error),
-                () => self.access.state.poison(poison(&error, unsaved)),
+                () => self.state.poison(poison(&error, unsaved)),
             }
         }
         self.wake_all();
@@ -172,7 +187,7 @@ impl Failures {
     /// Processes share the memory, and it cannot be trusted any more: all fronts stop, and the cache's owner
     /// opens it again, as after a crash.
     pub(crate) fn give_up(&self) {
-        self.access.state.give_up();
+        self.state.give_up();
         self.give_up_memory();
     }
 
@@ -185,11 +200,11 @@ impl Failures {
                 points::SWITCHED_OFF.reach();
                 let notice = format!("the flash tier is switched off, all goes on from disk: {error}");
                 events::switched_off(&notice);
-                self.access.state.switch_off(notice);
+                self.state.switch_off(notice);
             }
             Err(unbound) => {
                 points::UNBIND_FAILED.reach();
-                self.access.state.poison(poison(&unbound, unsaved));
+                self.state.poison(poison(&unbound, unsaved));
             }
         }
     }
@@ -197,23 +212,20 @@ impl Failures {
     /// A task panics: poisons the tier and wakes all waiters. Does no I/O and never waits: a destructor calls
     /// it.
     fn panicked(&self) {
-        let unsaved = self
-            .access
-            .directory
-            .try_step(|partition| partition.unsaved())
-            .unwrap_or(Unsaved { pages: 0, oldest: None });
+        let unsaved = self.directory.try_step(|partition| partition.unsaved());
+        let unsaved = unsaved.unwrap_or(Unsaved { pages: 0, oldest: None });
         let error = TierError::Refused("a task panicked, which is a bug of this program".into());
-        self.access.state.poison(poison(&error, unsaved));
+        self.state.poison(poison(&error, unsaved));
         self.wake_all();
     }
 
     /// Wakes all waiters: each looks again at what it waits for.
     pub(crate) fn wake_all(&self) {
-        self.access.signals.writes.notify_all();
-        self.access.signals.background.notify_all();
+        self.signals.writes.notify_all();
+        self.signals.background.notify_all();
         self.segments.notify_all();
         self.flushes.notify_all();
-        self.access.signals.progress.notify_all();
+        self.signals.progress.notify_all();
         if let Some(degrading) = &self.degrading {
             degrading.wake(false);
         }
@@ -237,7 +249,7 @@ impl Failures {
     pub(crate) fn give_up_memory(&self) {
         let Some(served) = &self.served else { return };
         served.poison();
-        if let Some(frames) = self.access.staging.shared() {
+        if let Some(frames) = self.staging.shared() {
             frames.poison();
         }
         self.wake_all();
@@ -245,7 +257,7 @@ impl Failures {
 
     /// Ends the tasks.
     pub(crate) fn stop(&self) {
-        self.access.state.stop();
+        self.state.stop();
         if let Some(served) = &self.served {
             served.ends.store(true, SeqCst);
         }

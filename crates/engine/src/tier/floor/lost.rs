@@ -9,7 +9,7 @@
 
 use super::object_log::ObjectLog;
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{Access, CachedPages, Rescuer};
 use crate::disk::{DiskPages, PageRanges};
 use crate::error::told_of;
 use crate::to_disk::named;
@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct LostPages {
-    access: Arc<Access>,
+    cached: Arc<CachedPages>,
+    rescuer: Arc<Rescuer>,
     disk: Arc<DiskPages>,
     has_no_log_above: bool,
 }
@@ -27,7 +28,12 @@ impl LostPages {
     pub(crate) fn new(access: &Arc<Access>, disk: &Arc<DiskPages>, objects: &ObjectLog) -> Self {
         let is_raw = access.options.page_format.has_no_owner_with_a_log();
         let has_no_log_above = is_raw && !objects.has_table();
-        Self { access: access.clone(), disk: disk.clone(), has_no_log_above }
+        Self {
+            cached: access.cached.clone(),
+            rescuer: access.rescuer.clone(),
+            disk: disk.clone(),
+            has_no_log_above,
+        }
     }
 
     /// Records pages as lost that are damaged, as these errors say. Then their slots may be used again.
@@ -37,7 +43,7 @@ impl LostPages {
     pub(crate) fn lose(&self, faults: &[TierError]) -> Result<(), TierError> {
         let Some(first) = faults.first() else { return Ok(()) };
 
-        match self.has_no_log_above && self.disk.lose(Some(self.access.left.clone()), &named(faults))? {
+        match self.has_no_log_above && self.disk.lose(Some(self.rescuer.clone()), &named(faults))? {
             true => Ok(()),
             false => Err(first.clone()),
         }
@@ -49,7 +55,7 @@ impl LostPages {
         for page in
             self.disk.lost().into_iter().flat_map(|missing| missing.within(PageId(0), PageId(u64::MAX)))
         {
-            if !self.access.cached.is_dirty(page)? {
+            if !self.cached.is_dirty(page)? {
                 lost.insert(page);
             }
         }

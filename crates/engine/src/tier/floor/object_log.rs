@@ -14,7 +14,7 @@
 use super::flash::Flash;
 use super::renewals::Renewals;
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{Access, Directory};
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::recover::{log_offset, snapshot_offset};
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct ObjectLog {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
     flash: Arc<Flash>,
     renewals: Arc<Renewals>,
     /// `None`: the cache has no table of objects.
@@ -90,7 +90,7 @@ impl ObjectLog {
             let writer = Writer { blocks: AlignedBuffer::new(LOG_BUFFERS * BLOCK_BYTES), failed: None };
             Table { config, writer: Mutex::new(Rank::ObjectLog, writer) }
         });
-        Self { access: access.clone(), flash: flash.clone(), renewals: renewals.clone(), table }
+        Self { directory: access.directory.clone(), flash: flash.clone(), renewals: renewals.clone(), table }
     }
 
     /// The cache has a table of objects.
@@ -99,9 +99,7 @@ impl ObjectLog {
     }
 
     fn with_table<R>(&self, step: impl FnOnce(&mut Objects<'_>) -> R) -> Result<R, Gone> {
-        self.access
-            .directory
-            .with_objects(|_, objects| step(objects.expect("the cache has a table of objects")))
+        self.directory.with_objects(|_, objects| step(objects.expect("the cache has a table of objects")))
     }
 
     /// Makes durable all that was defined, retired and cut so far. It costs nothing if that is so already.
@@ -171,7 +169,7 @@ impl ObjectLog {
 
     /// Drops all dead pages, so that none goes to disk. Nobody uses the cache any more.
     pub(crate) fn drop_dead(&self) -> Result<(), Gone> {
-        self.access.directory.with_objects(|partition, objects| {
+        self.directory.with_objects(|partition, objects| {
             let entries = 0..partition.entries();
             if let (Some(objects), Some(log)) = (objects, partition.log_mut()) {
                 log.drop_dead(entries, |page, position| objects.is_dead(page, position));

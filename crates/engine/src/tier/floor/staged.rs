@@ -2,27 +2,27 @@
 
 use super::causes::Causes;
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{Access, Directory, Signals};
 use entresol_core::{Extent, FlushGoal, Position};
 use std::sync::Arc;
 
 /// Pages in staging, and records of forgotten ones.
 pub(crate) struct StagedPages {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    signals: Arc<Signals>,
     causes: Arc<Causes>,
 }
 
 impl StagedPages {
     pub(crate) fn new(access: &Arc<Access>, causes: &Arc<Causes>) -> Self {
-        Self { access: access.clone(), causes: causes.clone() }
+        Self { directory: access.directory.clone(), signals: access.signals.clone(), causes: causes.clone() }
     }
 
     /// Waits until everything staged so far is on flash. Returns the rear at the time of the call.
     /// With log placement records of forgotten pages are durable, too.
     pub(crate) fn drain(&self) -> Result<Position, TierError> {
         self.causes.settle_dead()?;
-        let mut goal =
-            self.access.directory.with(|partition| FlushGoal::begin(partition, Extent::Published))?;
+        let mut goal = self.directory.with(|partition| FlushGoal::begin(partition, Extent::Published))?;
         self.reach(&mut goal, |_| false)?;
         Ok(goal.rear())
     }
@@ -34,25 +34,25 @@ impl StagedPages {
         goal: &mut FlushGoal,
         needs_group: impl Fn(Position) -> bool,
     ) -> Result<bool, TierError> {
-        self.access.signals.writes.notify_one();
+        self.signals.writes.notify_one();
         loop {
-            let seen = self.access.signals.progress.epoch();
-            if !self.access.signals.check_running()? {
+            let seen = self.signals.progress.epoch();
+            if !self.signals.check_running()? {
                 return Ok(false);
             }
             let may_record = self.causes.settle_oldest_record()?;
             // The background tasks, which do this otherwise, may be waiting for room themselves.
             self.causes.settle_dead_if_possible()?;
-            let is_over = self.access.directory.with(|partition| {
+            let is_over = self.directory.with(|partition| {
                 let needs_group = needs_group(partition.window().1);
                 goal.step(partition, may_record, needs_group)
             })?;
             if is_over {
                 return Ok(true);
             }
-            self.access.signals.writes.notify_one();
-            self.access.signals.background.notify_one();
-            self.access.signals.await_progress(seen)?;
+            self.signals.writes.notify_one();
+            self.signals.background.notify_one();
+            self.signals.await_progress(seen)?;
         }
     }
 }

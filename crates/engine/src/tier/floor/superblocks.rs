@@ -13,7 +13,7 @@
 
 use super::flash::Flash;
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{Access, BoardRef, Directory, ObjectTable};
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::error::flash_error;
@@ -26,7 +26,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The superblock as last written.
 pub(crate) struct Superblocks {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    table: Arc<ObjectTable>,
+    board: BoardRef,
     flash: Arc<Flash>,
     disk: Arc<DiskPages>,
     last: Mutex<Last>,
@@ -69,7 +71,9 @@ impl Superblocks {
         last: Superblock,
     ) -> Self {
         Self {
-            access: access.clone(),
+            directory: access.directory.clone(),
+            table: access.objects.clone(),
+            board: access.board.clone(),
             flash: flash.clone(),
             disk: disk.clone(),
             recorded_front: AtomicU64::new(last.front.0),
@@ -97,12 +101,12 @@ impl Superblocks {
     fn write_next(&self, last: &mut Last, change: impl FnOnce(&mut Superblock)) -> Result<(), TierError> {
         let mut next = last.newest();
         let Last { block, copies } = last;
-        if self.access.directory.is_log() {
+        if self.directory.is_log() {
             let ((front, rear), published) =
-                self.access.directory.with(|partition| (partition.window(), partition.published()))?;
+                self.directory.with(|partition| (partition.window(), partition.published()))?;
             (next.front, next.rear, next.durable) = (front, rear, published);
         }
-        if let Some(marks) = self.access.board.marks() {
+        if let Some(marks) = self.board.marks() {
             next.marks = marks;
         }
         if let Some(log) = self.disk.log() {
@@ -118,9 +122,9 @@ impl Superblocks {
         let oldest =
             |field: fn(&Superblock) -> Position| copies.iter().map(field).min().expect("there are copies");
         self.front_is_recorded(oldest(|copy| copy.front));
-        if self.access.directory.is_log() {
+        if self.directory.is_log() {
             let front = self.recorded_front();
-            self.access.objects.records_are_durable(0, front)?;
+            self.table.records_are_durable(0, front)?;
         }
         self.oldest_durable.store(oldest(|copy| copy.durable).0, SeqCst);
         self.newest_durable.store(next.durable.0, SeqCst);
@@ -132,7 +136,7 @@ impl Superblocks {
 
     /// Sees to it that groups up to the position `end` may be written.
     pub(crate) fn allow_writes_to(&self, end: Position) -> Result<(), TierError> {
-        let slots = u64::from(self.access.directory.config.slots);
+        let slots = u64::from(self.directory.config.slots);
         let front_needed = end.0.saturating_sub(slots);
         let oldest_needed = end.0.saturating_sub(slots * 7 / 8);
         let newest_needed = end.0.saturating_sub(slots * 7 / (8 * COPIES));
@@ -157,14 +161,14 @@ impl Superblocks {
 
     /// The owner's marks are durable from now on.
     pub(crate) fn mark(&self, marks: [u64; 2]) -> Result<(), TierError> {
-        self.access.board.set_marks(marks);
+        self.board.set_marks(marks);
         self.write(|_| ())?;
         self.double_marks()
     }
 
     /// New marks of the owner are on two copies, so that one may be lost.
     pub(crate) fn double_marks(&self) -> Result<(), TierError> {
-        let Some(marks) = self.access.board.marks() else { return Ok(()) };
+        let Some(marks) = self.board.marks() else { return Ok(()) };
         let copies = self.last.lock().copies.iter().filter(|copy| copy.marks == marks).count();
         if copies < 2 { self.write(|_| ()) } else { Ok(()) }
     }

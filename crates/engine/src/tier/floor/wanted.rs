@@ -11,7 +11,7 @@ use super::failures::Failures;
 use super::flash::Flash;
 use super::renewals::Renewals;
 use super::staged::StagedPages;
-use crate::access::Access;
+use crate::access::{BoardRef, Directory, FlashPages, ObjectTable, Signals};
 use crate::api::PageSet;
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
@@ -51,7 +51,11 @@ fn begin(
 
 /// See the module's header.
 pub(crate) struct WantedPages {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    flash_pages: Arc<FlashPages>,
+    table: Arc<ObjectTable>,
+    signals: Arc<Signals>,
+    board: BoardRef,
     flash: Arc<Flash>,
     disk: Arc<DiskPages>,
     staged: Arc<StagedPages>,
@@ -63,7 +67,11 @@ pub(crate) struct WantedPages {
 impl WantedPages {
     pub(crate) fn new(floor: &Floor) -> Self {
         Self {
-            access: floor.access.clone(),
+            directory: floor.access.directory.clone(),
+            flash_pages: floor.access.flash_pages.clone(),
+            table: floor.access.objects.clone(),
+            signals: floor.access.signals.clone(),
+            board: floor.access.board.clone(),
             flash: floor.flash.clone(),
             disk: floor.disk.clone(),
             staged: floor.staged.clone(),
@@ -87,24 +95,23 @@ impl WantedPages {
         wanted: &PageSet,
         damaged: &mut Vec<TierError>,
     ) -> Result<u64, TierError> {
-        if !self.access.signals.check_running()? {
+        if !self.signals.check_running()? {
             return self.destage_without_flash(wanted, 0);
         }
         // What is staged is in slots then.
         let mut drained = self.staged.drain()?;
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.flash_pages.page_bytes);
-        let entered = || self.access.directory.with(|partition| Position(partition.occupancy().entered));
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.flash_pages.page_bytes);
+        let entered = || self.directory.with(|partition| Position(partition.occupancy().entered));
         let mut copied = 0;
         for batch in self.dirty_of(wanted)?.chunks(BATCH) {
             let mut left: ArrayVec<PageId, BATCH> = batch.iter().copied().collect();
             while !left.is_empty() {
-                let seen = self.access.signals.progress.epoch();
-                if !self.access.signals.check_running()? {
+                let seen = self.signals.progress.epoch();
+                if !self.signals.check_running()? {
                     return self.destage_without_flash(wanted, copied);
                 }
                 let Some(under_way) = self.failures.begin_job() else { continue };
                 let (copies, busy) = self
-                    .access
                     .directory
                     .with_objects(|partition, objects| begin(partition, objects.as_deref(), &left))?;
                 if copies.is_empty() && !busy.is_empty() {
@@ -116,8 +123,8 @@ impl WantedPages {
                         // Those that enter meanwhile are after this.
                         drained = self.staged.drain()?;
                     } else {
-                        self.access.signals.background.notify_one();
-                        self.access.signals.await_progress(seen)?;
+                        self.signals.background.notify_one();
+                        self.signals.await_progress(seen)?;
                     }
                 } else {
                     copied += self.copy_wanted(&copies, &mut buffer, damaged)?;
@@ -153,9 +160,9 @@ impl WantedPages {
         let mut dirty: Vec<PageId> = Vec::new();
         loop {
             // In memory that is taken before the latch.
-            let count = self.access.directory.with(|partition| partition.occupancy().dirty)?;
+            let count = self.directory.with(|partition| partition.occupancy().dirty)?;
             dirty.reserve(count as usize);
-            let is_all = self.access.directory.with(|partition| {
+            let is_all = self.directory.with(|partition| {
                 let has_room = partition.occupancy().dirty as usize <= dirty.capacity();
                 if has_room {
                     dirty.extend(partition.dirty_slots().map(|(_, page)| page));
@@ -173,7 +180,7 @@ impl WantedPages {
                 let name = &name[..length.min(name.len())];
                 let mut named = Vec::with_capacity(dirty.len());
                 for of_object in dirty.chunk_by(|a, b| a.object() == b.object()) {
-                    let locator = self.access.objects.locator(ObjectId(of_object[0].object()));
+                    let locator = self.table.locator(ObjectId(of_object[0].object()));
                     if locator.is_some_and(|locator| locator.starts_with(name)) {
                         named.extend_from_slice(of_object);
                     }
@@ -197,7 +204,7 @@ impl WantedPages {
         let before = damaged.len();
         let written = self.write_wanted(copies, buffer, damaged);
         let stays = named(&damaged[before..]);
-        self.access.directory.with(|partition| {
+        self.directory.with(|partition| {
             for page in copies {
                 // A damaged page stays where it is, and its owner is told.
                 match written.is_ok() && !stays.contains(&page.page) {
@@ -206,7 +213,7 @@ impl WantedPages {
                 }
             }
         })?;
-        self.access.signals.job_is_done();
+        self.signals.job_is_done();
         // A failed write or sync may have lost those of other tasks.
         written.inspect_err(|error| self.failures.fail(error.clone()))?;
         Ok((copies.len() - stays.len()) as u64)
@@ -220,16 +227,15 @@ impl WantedPages {
     ) -> Result<(), TierError> {
         let wanted: ArrayVec<(PageId, SlotId), BATCH> =
             copies.iter().map(|page| (page.page, page.slot)).collect();
-        let proofs: ArrayVec<u32, BATCH> =
-            self.access.directory.proofs(wanted.iter().map(|(_, slot)| *slot))?;
+        let proofs: ArrayVec<u32, BATCH> = self.directory.proofs(wanted.iter().map(|(_, slot)| *slot))?;
         let prove = |at: usize, data: &[u8]| {
             let page = &copies[at];
-            self.access.flash_pages.prove(data, page.page, page.slot, page.generation, proofs[at])
+            self.flash_pages.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
         let (mut pages, faults) =
-            read_what_is_there(&**self.flash, self.access.flash_pages.format(), &wanted, buffer, prove)?;
+            read_what_is_there(&**self.flash, self.flash_pages.format(), &wanted, buffer, prove)?;
         damaged.extend(faults);
-        self.access.board.tallies.dequeue_reads.add(copies.len());
+        self.board.tallies.dequeue_reads.add(copies.len());
         points::WANTED_COPIED.reach();
         self.destager.destage(&mut pages)?;
         self.disk.sync()?;
@@ -241,15 +247,12 @@ impl WantedPages {
 
     /// Waits for a dequeue that is due: while pages were copied, none could begin.
     fn let_dequeues_begin(&self) -> Result<(), TierError> {
-        let seen = self.access.signals.progress.epoch();
-        self.access.signals.background.notify_one();
-        if self.access.signals.check_running()?
-            && self
-                .access
-                .directory
-                .with(|partition| partition.log().is_some_and(|log| log.dequeue_is_due()))?
+        let seen = self.signals.progress.epoch();
+        self.signals.background.notify_one();
+        if self.signals.check_running()?
+            && self.directory.with(|partition| partition.log().is_some_and(|log| log.dequeue_is_due()))?
         {
-            self.access.signals.await_progress(seen)?;
+            self.signals.await_progress(seen)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::Floor;
 use super::budget::WriteBudget;
 use super::failures::Failures;
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{BoardRef, Signals};
 use crate::buffer::AlignedBuffer;
 use entresol_core::WritePages;
 use entresol_runtime::now;
@@ -29,15 +29,20 @@ pub(crate) trait Writes {
 
 /// What a writer's loop needs.
 pub(crate) struct WriterLoop {
-    access: Arc<Access>,
+    signals: Arc<Signals>,
+    board: BoardRef,
     failures: Arc<Failures>,
     budget: Arc<WriteBudget>,
 }
 
 impl WriterLoop {
     pub(crate) fn new(floor: &Floor) -> Self {
-        let (access, failures) = (floor.access.clone(), floor.failures.clone());
-        Self { access, failures, budget: floor.budget.clone() }
+        Self {
+            signals: floor.access.signals.clone(),
+            board: floor.access.board.clone(),
+            failures: floor.failures.clone(),
+            budget: floor.budget.clone(),
+        }
     }
 
     /// Does write jobs until the tier stops.
@@ -45,7 +50,7 @@ impl WriterLoop {
         let mut scratch = AlignedBuffer::new(0);
         let mut pages = WritePages::new();
         loop {
-            let seen = self.access.signals.writes.epoch();
+            let seen = self.signals.writes.epoch();
             let Some(under_way) = self.failures.begin_job() else { return };
             let next = match writes.next(&mut pages) {
                 Ok(next) => next,
@@ -53,23 +58,19 @@ impl WriterLoop {
             };
             let Some(job) = next else {
                 drop(under_way);
-                self.access.signals.writes.wait(seen);
+                self.signals.writes.wait(seen);
                 continue;
             };
             // There may be more: another writer looks.
-            self.access.signals.writes.notify_one();
+            self.signals.writes.notify_one();
             let begin = now();
             if let Err(error) = writes.carry_out(job, &pages, &mut scratch) {
                 return self.failures.fail(error);
             }
-            self.access.board.tallies.writes_took.ends(begin);
-            self.access
-                .board
-                .tallies
-                .flash_writes
-                .add(pages.iter().filter(|page| page.page.is_some()).count());
+            self.board.tallies.writes_took.ends(begin);
+            self.board.tallies.flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
             self.budget.look();
-            self.access.signals.job_is_done();
+            self.signals.job_is_done();
         }
     }
 }

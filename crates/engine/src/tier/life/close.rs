@@ -1,7 +1,7 @@
 //! The end of a tier.
 
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{Directory, RunState, Signals};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
 use crate::tier::floor::failures::Failures;
@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Closer {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    state: Arc<RunState>,
+    signals: Arc<Signals>,
     disk: Arc<DiskPages>,
     superblocks: Arc<Superblocks>,
     failures: Arc<Failures>,
@@ -22,7 +24,9 @@ pub(crate) struct Closer {
 impl Closer {
     pub(crate) fn new(floor: &Floor, room: &Room) -> Self {
         Self {
-            access: floor.access.clone(),
+            directory: floor.access.directory.clone(),
+            state: floor.access.state.clone(),
+            signals: floor.access.signals.clone(),
             disk: floor.disk.clone(),
             superblocks: floor.superblocks.clone(),
             failures: floor.failures.clone(),
@@ -32,21 +36,21 @@ impl Closer {
 
     /// The last checkpoint: afterwards the next open is warm.
     pub(crate) fn finish(&self) -> Result<(), TierError> {
-        if self.access.state.is_closed() {
+        if self.state.is_closed() {
             return Ok(());
         }
-        if !self.access.signals.check_running()? {
+        if !self.signals.check_running()? {
             return self.disk.sync();
         }
         self.room.checkpointer().checkpoint()?;
         // The flash may have failed meanwhile, or fail now: then the disk serves, and is all that is closed.
-        let closed = match self.access.signals.check_running()? {
+        let closed = match self.signals.check_running()? {
             true => self.close_flash(),
             false => return self.disk.sync(),
         };
         let Err(error) = closed else { return Ok(()) };
         self.failures.fail(error.clone());
-        match self.access.signals.check_running() {
+        match self.signals.check_running() {
             Ok(false) => self.disk.sync(),
             _ => Err(error),
         }
@@ -55,8 +59,8 @@ impl Closer {
     /// The next open finds that everything is on flash.
     fn close_flash(&self) -> Result<(), TierError> {
         let directory = self.room.write_directory()?;
-        let entered = self.access.directory.with(|partition| partition.occupancy().entered)?;
-        let rear = Position(entered.next_multiple_of(self.access.directory.config.group_pages.into()));
+        let entered = self.directory.with(|partition| partition.occupancy().entered)?;
+        let rear = Position(entered.next_multiple_of(self.directory.config.group_pages.into()));
         self.superblocks.write(|superblock| {
             superblock.clean = true;
             superblock.directory = directory;

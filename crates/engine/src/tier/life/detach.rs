@@ -1,7 +1,8 @@
 //! Releases the disk from an open cache, in this order: dirty pages are copied to disk, the cache is emptied,
 //! the disk's label is changed.
 
-use crate::access::Access;
+use crate::TierOptions;
+use crate::access::{Directory, FlashPages, Staging};
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
@@ -20,7 +21,10 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Detacher {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    directory: Arc<Directory>,
+    flash_pages: Arc<FlashPages>,
+    staging: Arc<Staging>,
     flash: Arc<Flash>,
     disk: Arc<DiskPages>,
     superblocks: Arc<Superblocks>,
@@ -32,7 +36,10 @@ pub(crate) struct Detacher {
 impl Detacher {
     pub(crate) fn new(floor: &Floor) -> Self {
         Self {
-            access: floor.access.clone(),
+            options: floor.access.options.clone(),
+            directory: floor.access.directory.clone(),
+            flash_pages: floor.access.flash_pages.clone(),
+            staging: floor.access.staging.clone(),
             flash: floor.flash.clone(),
             disk: floor.disk.clone(),
             superblocks: floor.superblocks.clone(),
@@ -46,13 +53,13 @@ impl Detacher {
     /// newest, and no page moves. Nearly all is on disk. Dequeues that ran meanwhile may have pulled pages
     /// from DRAM: these are in staging and in slots.
     pub(crate) fn release_disk(&self, accepts_loss: bool) -> Result<(), TierError> {
-        if self.access.directory.is_log() {
+        if self.directory.is_log() {
             self.objects.drop_dead()?;
             self.destage_staged()?;
             self.destage_slots(accepts_loss)?;
         }
         self.disk.sync()?;
-        if self.access.directory.is_log() {
+        if self.directory.is_log() {
             // All copies: none that remembers pages may stay.
             for _ in 0..COPIES {
                 self.superblocks.write(|superblock| {
@@ -67,7 +74,7 @@ impl Detacher {
             // Its owner accepts that.
             self.disk.change_label(|label| label.lost = false)?;
         }
-        if self.access.directory.is_log() {
+        if self.directory.is_log() {
             // Not before: a cache that is not needed may be given to another disk. If this write is lost, the
             // cache counts as needed, and only this disk takes it.
             for _ in 0..COPIES {
@@ -79,18 +86,16 @@ impl Detacher {
 
     /// Copies the dirty pages in staging to disk.
     fn destage_staged(&self) -> Result<(), TierError> {
-        let staged: Vec<PageId> = self
-            .access
-            .directory
-            .collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
-        let mut buffer = AlignedBuffer::new(self.access.flash_pages.page_bytes);
+        let staged: Vec<PageId> =
+            self.directory.collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
+        let mut buffer = AlignedBuffer::new(self.flash_pages.page_bytes);
         for page in staged {
             let Lookup::Staged { frame, position, dirty: true } =
-                self.access.directory.with(|partition| partition.peek(page))?
+                self.directory.with(|partition| partition.peek(page))?
             else {
                 continue;
             };
-            if !self.access.staging.copy_out(frame, page, position, &mut buffer)? {
+            if !self.staging.copy_out(frame, page, position, &mut buffer)? {
                 return Err(TierError::Refused(format!(
                     "page {page} is being evicted while its cache is detached; stop the database first"
                 )));
@@ -104,44 +109,38 @@ impl Detacher {
     /// These pages are lost. Of a page that names itself no older version is left on disk, which a log above
     /// would take for the newest one: it is damaged there, too.
     fn leave_no_older(&self, lost: &[PageId]) -> Result<(), TierError> {
-        if self.access.options.page_format != PageFormat::Native || lost.is_empty() {
+        if self.options.page_format != PageFormat::Native || lost.is_empty() {
             return Ok(());
         }
-        let mut damaged = AlignedBuffer::new(self.access.flash_pages.page_bytes);
+        let mut damaged = AlignedBuffer::new(self.flash_pages.page_bytes);
         damaged.fill(0xee);
         lost.iter().try_for_each(|page| self.disk.write(*page, &damaged))
     }
 
     /// Copies the dirty pages on flash to disk, but for those with a newer version in staging.
     fn destage_slots(&self, accepts_loss: bool) -> Result<(), TierError> {
-        let mut dirty: Vec<(PageId, SlotId, Generation)> =
-            self.access.directory.collect(|partition, found| {
-                let slots = partition.dirty_slots().map(|(_, page)| page);
-                let newest = |page| match partition.peek(page) {
-                    Lookup::Flash { slot, generation, dirty: true } => Some((page, slot, generation)),
-                    _ => None,
-                };
-                slots.filter_map(newest).for_each(found);
-            })?;
+        let mut dirty: Vec<(PageId, SlotId, Generation)> = self.directory.collect(|partition, found| {
+            let slots = partition.dirty_slots().map(|(_, page)| page);
+            let newest = |page| match partition.peek(page) {
+                Lookup::Flash { slot, generation, dirty: true } => Some((page, slot, generation)),
+                _ => None,
+            };
+            slots.filter_map(newest).for_each(found);
+        })?;
         dirty.sort_unstable_by_key(|(page, ..)| *page);
         dirty.dedup_by_key(|(page, ..)| *page);
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.flash_pages.page_bytes);
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.flash_pages.page_bytes);
         for pages in dirty.chunks(READS_MAX) {
             let wanted: ArrayVec<(PageId, SlotId), READS_MAX> =
                 pages.iter().map(|(page, slot, _)| (*page, *slot)).collect();
             let proofs: ArrayVec<u32, READS_MAX> =
-                self.access.directory.proofs(pages.iter().map(|(_, slot, _)| *slot))?;
+                self.directory.proofs(pages.iter().map(|(_, slot, _)| *slot))?;
             let prove = |at: usize, data: &[u8]| {
-                self.access.flash_pages.prove(data, pages[at].0, pages[at].1, pages[at].2, proofs[at])
+                self.flash_pages.prove(data, pages[at].0, pages[at].1, pages[at].2, proofs[at])
             };
             points::DETACH_COPIED.reach();
-            let (mut read, faults) = read_what_is_there(
-                &**self.flash,
-                self.access.flash_pages.format(),
-                &wanted,
-                &mut buffer,
-                prove,
-            )?;
+            let (mut read, faults) =
+                read_what_is_there(&**self.flash, self.flash_pages.format(), &wanted, &mut buffer, prove)?;
             if let Some(fault) = faults.first().filter(|_| !accepts_loss) {
                 return Err(fault.clone());
             }

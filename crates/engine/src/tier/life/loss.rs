@@ -1,6 +1,6 @@
 //! Before the disk is released: the pages that are lost with that.
 
-use crate::access::Access;
+use crate::access::{Directory, Signals};
 use crate::api::PageSet;
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Losses {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    signals: Arc<Signals>,
     disk: Arc<DiskPages>,
     lost: Arc<LostPages>,
     wanted: Arc<WantedPages>,
@@ -24,7 +25,8 @@ pub(crate) struct Losses {
 impl Losses {
     pub(crate) fn new(floor: &Floor, room: &Room, wanted: &Arc<WantedPages>) -> Self {
         Self {
-            access: floor.access.clone(),
+            directory: floor.access.directory.clone(),
+            signals: floor.access.signals.clone(),
             disk: floor.disk.clone(),
             lost: floor.lost.clone(),
             wanted: wanted.clone(),
@@ -42,7 +44,7 @@ impl Losses {
             return Ok(lost);
         }
         let mut damaged = Vec::new();
-        if self.access.directory.is_log() && self.access.signals.check_running()? {
+        if self.directory.is_log() && self.signals.check_running()? {
             self.wanted.destage_found(&PageSet::ALL, &mut damaged)?;
         }
         let mut lost = self.lost.now()?;

@@ -123,7 +123,7 @@ pub(super) fn open(
     let pages = FoundPages::empty(options, &superblock);
     let parts = assemble(base, superblock, region, pages)?;
     let (access, disk) = (&parts.floor.access, &parts.floor.disk);
-    let missing = Missing::restored(&record, access.left.clone());
+    let missing = Missing::restored(&record, access.rescuer.clone());
     // Without the flash nobody knows what arrived there: all of it, so that nothing is lost in silence.
     let is_newer = |page: PageId| {
         let found = access.directory.with(|partition| partition.peek(page));

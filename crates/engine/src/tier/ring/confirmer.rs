@@ -3,7 +3,7 @@
 //! ([`entresol_core::Log::confirm`]), of a full one a superblock.
 
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{Directory, RunState, Signals};
 use crate::tier::floor::Floor;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::superblocks::Superblocks;
@@ -29,22 +29,29 @@ enum Unconfirmed {
 
 /// See the module's header.
 pub(crate) struct Confirmer {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    state: Arc<RunState>,
+    signals: Arc<Signals>,
     superblocks: Arc<Superblocks>,
     failures: Arc<Failures>,
 }
 
 impl Confirmer {
     pub(crate) fn new(floor: &Floor) -> Self {
-        let (access, superblocks) = (floor.access.clone(), floor.superblocks.clone());
-        Self { access, superblocks, failures: floor.failures.clone() }
+        Self {
+            directory: floor.access.directory.clone(),
+            state: floor.access.state.clone(),
+            signals: floor.access.signals.clone(),
+            superblocks: floor.superblocks.clone(),
+            failures: floor.failures.clone(),
+        }
     }
 
     /// Confirms flushes until the tier stops. Sleeps until there is one.
     pub(crate) fn task(&self) {
         loop {
             let seen = self.failures.flushes.epoch();
-            if self.access.state.is_stopped() {
+            if self.state.is_stopped() {
                 return;
             }
             let Ok(unconfirmed) = self.unconfirmed() else { return };
@@ -54,7 +61,7 @@ impl Confirmer {
             };
             for _ in 0..SLICES {
                 sleep(IDLE / SLICES);
-                if self.access.state.is_stopped() {
+                if self.state.is_stopped() {
                     return;
                 }
             }
@@ -69,7 +76,6 @@ impl Confirmer {
 
     fn unconfirmed(&self) -> Result<Option<Unconfirmed>, Gone> {
         let (parts, published) = self
-            .access
             .directory
             .with(|partition| (partition.log().and_then(|log| log.unconfirmed()), partition.published()))?;
 
@@ -84,8 +90,8 @@ impl Confirmer {
         }
         match unconfirmed {
             Unconfirmed::Parts(flushed) => {
-                self.access.directory.in_log(|log| log.confirm(flushed))?;
-                self.access.signals.writes.notify_one();
+                self.directory.in_log(|log| log.confirm(flushed))?;
+                self.signals.writes.notify_one();
             }
             Unconfirmed::Groups(_) => {
                 let Some(_under_way) = self.failures.begin_job() else { return Ok(true) };

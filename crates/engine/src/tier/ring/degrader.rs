@@ -7,7 +7,7 @@
 //!   the disk lacks. No job that moves pages is under way then.
 //! - From then on nothing is written to flash.
 
-use crate::access::{Access, State};
+use crate::access::{Directory, FlashPages, Rescuer, RunState, State};
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::begin_epoch;
 use crate::disk::{DiskPages, Missing, PageRanges, RANGES_AT_FIRST};
@@ -33,7 +33,10 @@ const SLICE: Duration = Duration::from_millis(50);
 
 /// See the module's header.
 pub(crate) struct Degrader {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    flash_pages: Arc<FlashPages>,
+    rescuer: Arc<Rescuer>,
+    state: Arc<RunState>,
     disk: Arc<DiskPages>,
     failures: Arc<Failures>,
     degrading: Arc<Degrading>,
@@ -44,7 +47,10 @@ impl Degrader {
     /// `None`: the tier cannot become degraded.
     pub(crate) fn new(floor: &Floor) -> Option<Self> {
         Some(Self {
-            access: floor.access.clone(),
+            directory: floor.access.directory.clone(),
+            flash_pages: floor.access.flash_pages.clone(),
+            rescuer: floor.access.rescuer.clone(),
+            state: floor.access.state.clone(),
             disk: floor.disk.clone(),
             degrading: floor.failures.degrading.clone()?,
             failures: floor.failures.clone(),
@@ -68,7 +74,7 @@ impl Degrader {
                 break;
             }
             // A tier in state `Leaving` enters its final state soon.
-            if self.degrading.ends.load(SeqCst) && self.access.state.now() != State::Leaving {
+            if self.degrading.ends.load(SeqCst) && self.state.now() != State::Leaving {
                 return;
             }
             self.degrading.wait(seen);
@@ -92,7 +98,7 @@ impl Degrader {
     }
 
     pub(crate) fn is_degraded(&self) -> bool {
-        self.access.state.now() == State::Degraded
+        self.state.now() == State::Degraded
     }
 
     /// The flash has failed with `error`. Requests wait meanwhile.
@@ -101,13 +107,13 @@ impl Degrader {
         let (durable, staged) = self.what_disk_lacks()?;
         let lost = self.disk.lost().map_or(0, |missing| missing.count().1.len());
         let durable = self.make_few(durable, staged.ranges() + lost)?;
-        self.disk.flash_fails(self.access.left.clone(), (durable, staged), |label| {
+        self.disk.flash_fails(self.rescuer.clone(), (durable, staged), |label| {
             (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);
             begin_epoch(label);
             (label.dirty_possible, label.lost) = (true, false);
         })?;
         // What is in memory alone, so that a flush has nothing to do.
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.flash_pages.page_bytes);
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.flash_pages.page_bytes);
         let (mut from, missing) = (PageId(0), self.disk.missing());
         while missing.is_some_and(Missing::has_staged) {
             let next = self.disk.salvage(from, &mut buffer)?;
@@ -120,32 +126,30 @@ impl Degrader {
             missing.map_or(0, |missing| missing.count().0)
         );
         events::degraded(&notice);
-        self.access.state.degrade(notice);
+        self.state.degrade(notice);
         Ok(())
     }
 
     fn cannot_degrade(&self, error: &TierError) {
-        let unsaved = self.access.directory.with(|partition| partition.unsaved()).unwrap_or_default();
-        self.access.state.poison(poison(error, unsaved));
+        let unsaved = self.directory.with(|partition| partition.unsaved()).unwrap_or_default();
+        self.state.poison(poison(error, unsaved));
         self.failures.wake_all();
     }
 
     /// The pages of which flash has a newer version than the disk, and those of which memory has one.
     fn what_disk_lacks(&self) -> Result<(PageRanges, PageRanges), TierError> {
-        let mut slots: Vec<PageId> = self.access.directory.collect(|partition, found| {
+        let mut slots: Vec<PageId> = self.directory.collect(|partition, found| {
             let is_destaged = |slot| partition.log().is_some_and(|log| log.is_destaged(slot));
             let lacking = partition.dirty_slots().filter(|(slot, _)| !is_destaged(*slot));
             lacking.for_each(|(_, page)| found(page));
         })?;
-        let staged: Vec<PageId> = self
-            .access
-            .directory
-            .collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
+        let staged: Vec<PageId> =
+            self.directory.collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
         slots.sort_unstable();
         let (mut durable, mut in_memory) = (PageRanges::default(), PageRanges::default());
         slots.into_iter().for_each(|page| durable.insert(page));
         for page in staged {
-            let found = self.access.directory.with(|partition| partition.peek(page))?;
+            let found = self.directory.with(|partition| partition.peek(page))?;
             if matches!(found, Lookup::Staged { dirty: true, .. }) {
                 in_memory.insert(page);
             }
@@ -155,7 +159,7 @@ impl Degrader {
 
     /// Copies pages of `durable` to disk until so few ranges are left that they can be recorded.
     fn make_few(&self, mut durable: PageRanges, others: usize) -> Result<PageRanges, TierError> {
-        let page_bytes = self.access.flash_pages.page_bytes;
+        let page_bytes = self.flash_pages.page_bytes;
         let mut buffer = AlignedBuffer::new(READS_MAX * page_bytes);
         let mut from = PageId(0);
         while durable.ranges() + others > RANGES_AT_FIRST {
@@ -165,7 +169,7 @@ impl Degrader {
             let mut copied: ArrayVec<(PageId, &[u8]), READS_MAX> = ArrayVec::new();
             for (page, bytes) in pages.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
                 // One that is in memory, too, is newer there, and the disk gets that later.
-                if self.access.left.rescue(*page, bytes).is_ok() {
+                if self.rescuer.rescue(*page, bytes).is_ok() {
                     copied.push((*page, bytes));
                 }
             }
@@ -181,7 +185,7 @@ impl Degrader {
     /// flash is not needed. False: it does, or `ends` was set.
     pub(crate) fn salvage_all(&self, ends: &AtomicBool) -> Result<bool, TierError> {
         let Some(missing) = self.disk.missing() else { return Ok(true) };
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.access.flash_pages.page_bytes);
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.flash_pages.page_bytes);
         let mut from = PageId(0);
         while let Some(next) = self.disk.salvage(from, &mut buffer)? {
             from = next;
@@ -197,7 +201,7 @@ impl Degrader {
         self.failures.unbind(self.cache)?;
         let notice = "the flash has failed, and the disk has all pages again: the disk alone serves";
         events::switched_off(notice);
-        self.access.state.switch_off(notice.to_owned());
+        self.state.switch_off(notice.to_owned());
         Ok(true)
     }
 

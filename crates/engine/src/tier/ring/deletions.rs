@@ -1,7 +1,7 @@
 //! Pages that are forgotten. When that returns, no older version is on its way to disk.
 
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{BoardRef, Forgets};
 use crate::api::{Evicted, Victim};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Deletions {
-    access: Arc<Access>,
+    forgets: Arc<Forgets>,
+    board: BoardRef,
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
     failures: Arc<Failures>,
@@ -21,7 +22,8 @@ pub(crate) struct Deletions {
 impl Deletions {
     pub(crate) fn new(floor: &Floor) -> Self {
         Self {
-            access: floor.access.clone(),
+            forgets: floor.access.forgets.clone(),
+            board: floor.access.board.clone(),
             disk: floor.disk.clone(),
             disk_writes: floor.disk_writes.clone(),
             failures: floor.failures.clone(),
@@ -31,7 +33,7 @@ impl Deletions {
     /// See [`Forgets::forget_range`](crate::access::Forgets::forget_range); the list of pages that the disk
     /// lacks forgets them, too.
     pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        let found = self.access.forgets.forget_range((first, last))?;
+        let found = self.forgets.forget_range((first, last))?;
         self.disk.forget_missing((first, last), || Ok::<(), TierError>(()))?;
         Ok(found)
     }
@@ -44,7 +46,7 @@ impl Deletions {
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let make_dead = || self.disk.forget_missing((first, last), make_dead);
-        self.access.forgets.forget_for((first, last), make_dead).inspect_err(|_| {
+        self.forgets.forget_for((first, last), make_dead).inspect_err(|_| {
             let why =
                 "a write that was to replace forgotten pages failed; open the cache again: it still has their last versions";
             self.failures.fail(TierError::Refused(why.to_owned()));
@@ -64,10 +66,10 @@ impl Deletions {
             true => self.disk_writes.write(victim.page, data),
             false => Ok(()),
         };
-        let written = self.access.forgets.forget_for((victim.page, victim.page), make_dead);
+        let written = self.forgets.forget_for((victim.page, victim.page), make_dead);
         // If it failed, what was forgotten may be the newest version there is: a restart finds it.
         written.inspect_err(|error| self.failures.fail(error.clone()))?;
-        self.access.board.tallies.bypassed.add(write.into());
+        self.board.tallies.bypassed.add(write.into());
         Ok(Evicted { dirty: false })
     }
 }

@@ -5,7 +5,8 @@
 //! recorded as lost, durably, before the dequeue is reported ([`crate::tier::floor::lost`]); where that
 //! cannot be, it stops the tier. A damaged clean page is dropped and counted; the disk has it.
 
-use crate::access::{Access, Incoming};
+use crate::TierOptions;
+use crate::access::{BoardRef, Directory, FlashPages, Incoming, RunState, Signals, Staging};
 use crate::disk::{DiskPages, DurableNotes};
 use crate::error::flash_error;
 use crate::tier::floor::Floor;
@@ -32,7 +33,13 @@ type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
 
 /// See the module's header.
 pub(crate) struct Dequeuer {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    directory: Arc<Directory>,
+    flash_pages: Arc<FlashPages>,
+    staging: Arc<Staging>,
+    state: Arc<RunState>,
+    signals: Arc<Signals>,
+    board: BoardRef,
     flash: Arc<Flash>,
     disk: Arc<DiskPages>,
     superblocks: Arc<Superblocks>,
@@ -51,7 +58,13 @@ pub(crate) struct Dequeuer {
 impl Dequeuer {
     pub(crate) fn new(floor: &Floor, work: &Arc<BusyClock>) -> Self {
         Self {
-            access: floor.access.clone(),
+            options: floor.access.options.clone(),
+            directory: floor.access.directory.clone(),
+            flash_pages: floor.access.flash_pages.clone(),
+            staging: floor.access.staging.clone(),
+            state: floor.access.state.clone(),
+            signals: floor.access.signals.clone(),
+            board: floor.access.board.clone(),
             flash: floor.flash.clone(),
             disk: floor.disk.clone(),
             superblocks: floor.superblocks.clone(),
@@ -79,24 +92,21 @@ impl Dequeuer {
             pages.iter().copied().enumerate().filter(|(_, page)| needed(page)).collect();
         if let (Some(first), Some(last)) = (whole.first(), whole.last()) {
             self.read_group(&whole, (first.0, last.0), one_io, scratch)?;
-            self.access.board.tallies.dequeue_reads.add(whole.len());
+            self.board.tallies.dequeue_reads.add(whole.len());
             self.drop_damaged(&mut whole, scratch)?;
             for (at, page) in &whole {
-                let bytes = &mut scratch[at * self.access.flash_pages.page_bytes..]
-                    [..self.access.flash_pages.page_bytes];
-                self.access.options.page_format.unseal(bytes, page.page.expect("only pages were read"));
+                let bytes = &mut scratch[self.flash_pages.range(*at)];
+                self.options.page_format.unseal(bytes, page.page.expect("only pages were read"));
             }
         }
-        let leaves_first = self.access.directory.in_log(|log| log.leaves_first(ticket))?;
+        let leaves_first = self.directory.in_log(|log| log.leaves_first(ticket))?;
         if leaves_first {
             points::DEQUEUE_LEFT_FIRST.reach();
             self.leave(&whole, scratch)?;
-            self.access.directory.in_log(|log| log.left(ticket))?;
-            self.access.signals.progress.notify_all();
+            self.directory.in_log(|log| log.left(ticket))?;
+            self.signals.progress.notify_all();
         }
-        let bytes = |at: usize| {
-            &scratch[at * self.access.flash_pages.page_bytes..(at + 1) * self.access.flash_pages.page_bytes]
-        };
+        let bytes = |at: usize| &scratch[self.flash_pages.range(at)];
         for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::SecondChance) {
             if !self.restage(ticket, page, bytes(*at))? {
                 // The tier ends: the group stays as it is.
@@ -104,7 +114,7 @@ impl Dequeuer {
             }
         }
         if pages.iter().any(|page| page.fate == Fate::SecondChance) {
-            self.access.directory.in_log(|log| log.restaged(ticket))?;
+            self.directory.in_log(|log| log.restaged(ticket))?;
         }
         if !leaves_first {
             self.leave(&whole, scratch)?;
@@ -112,17 +122,15 @@ impl Dequeuer {
         self.make_sure(pages)?;
         // Pages of it may be dead: after a crash they still are.
         self.objects.make_durable()?;
-        self.access.directory.with(|partition| partition.dequeued(ticket))?;
+        self.directory.with(|partition| partition.dequeued(ticket))?;
         // Before the next step, which may take a sync of the disk: slots may be free.
-        self.access.signals.job_is_done();
+        self.signals.job_is_done();
         self.causes.settle_dead()
     }
 
     /// Those of the pages that leave are on disk durably.
     fn leave(&self, pages: &[(usize, DequeuePage)], scratch: &[u8]) -> Result<(), TierError> {
-        let bytes = |at: usize| {
-            &scratch[at * self.access.flash_pages.page_bytes..(at + 1) * self.access.flash_pages.page_bytes]
-        };
+        let bytes = |at: usize| &scratch[self.flash_pages.range(at)];
         let copies = pages.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
         let mut destages: Destages<'_> = copies.collect();
         if !destages.is_empty() {
@@ -139,7 +147,7 @@ impl Dequeuer {
     fn make_sure(&self, pages: &[DequeuePage]) -> Result<(), TierError> {
         let last = pages.last().map(|page| page.generation);
         let Some(Generation::Exact(last)) = last else { return Ok(()) };
-        let is_unsure = self.has_no_log_above && self.access.options.disk_may_lack();
+        let is_unsure = self.has_no_log_above && self.options.disk_may_lack();
         let must_sync = is_unsure && last >= self.superblocks.sure();
         if must_sync { self.disk.sync() } else { Ok(()) }
     }
@@ -153,7 +161,7 @@ impl Dequeuer {
         scratch: &mut [u8],
     ) -> Result<(), TierError> {
         let _work = self.work.start();
-        let page_bytes = self.access.flash_pages.page_bytes;
+        let page_bytes = self.flash_pages.page_bytes;
         if one_io {
             let offset = self.flash.layout.slot_offset(needed[0].1.slot);
             let range = first * page_bytes..(last + 1) * page_bytes;
@@ -181,16 +189,14 @@ impl Dequeuer {
         scratch: &mut [u8],
     ) -> Result<(), TierError> {
         let proofs: ArrayVec<u32, GROUP_PAGES_MAX> =
-            self.access.directory.proofs(pages.iter().map(|(_, page)| page.slot))?;
+            self.directory.proofs(pages.iter().map(|(_, page)| page.slot))?;
         let mut proofs = proofs.into_iter();
         let (mut lost, mut failed) = (ArrayVec::<TierError, GROUP_PAGES_MAX>::new(), Ok(()));
         pages.retain(|(at, page)| {
             let proof = proofs.next().expect("one for each page");
-            let bytes = &mut scratch
-                [*at * self.access.flash_pages.page_bytes..(*at + 1) * self.access.flash_pages.page_bytes];
+            let bytes = &mut scratch[self.flash_pages.range(*at)];
             let id = page.page.expect("only pages were read");
-            let prove =
-                |bytes: &[u8]| self.access.flash_pages.prove(bytes, id, page.slot, page.generation, proof);
+            let prove = |bytes: &[u8]| self.flash_pages.prove(bytes, id, page.slot, page.generation, proof);
             let mut proved = prove(bytes);
             if proved.is_err() && page.dirty && failed.is_ok() {
                 // Before it is called lost.
@@ -206,7 +212,7 @@ impl Dequeuer {
                 }
                 Err(_) => {
                     points::DEQUEUE_DAMAGED_CLEAN.reach();
-                    self.access.board.tallies.damaged_clean.add(1);
+                    self.board.tallies.damaged_clean.add(1);
                 }
             }
             proved.is_ok()
@@ -218,13 +224,13 @@ impl Dequeuer {
     /// Gives a page its second chance; waits for room in staging, and for its turn. False if the tier ends
     /// meanwhile.
     fn restage(&self, ticket: Ticket, page: &DequeuePage, data: &[u8]) -> Result<bool, TierError> {
-        let lsn = self.access.options.page_format.lsn(data);
+        let lsn = self.options.page_format.lsn(data);
         loop {
-            let seen = self.access.signals.progress.epoch();
-            if self.access.state.is_stopped() {
+            let seen = self.signals.progress.epoch();
+            if self.state.is_stopped() {
                 return Ok(false);
             }
-            let admission = self.access.directory.with_objects(|partition, objects| {
+            let admission = self.directory.with_objects(|partition, objects| {
                 // Only a log gives second chances.
                 let Some(log) = partition.log_mut() else { return Admission::AlreadyThere };
                 if let (Some(objects), Some(id)) = (objects, page.page) {
@@ -242,22 +248,22 @@ impl Dequeuer {
                     // The slots that it waits for may be released when pages are durably dead, and all
                     // background tasks, which see to that otherwise, may be waiting here.
                     if !self.causes.settle_dead_if_possible()? {
-                        self.access.signals.await_progress(seen)?;
+                        self.signals.await_progress(seen)?;
                     }
                 }
                 Admission::Stage { frame, position } => {
                     let id = page.page.expect("only pages get second chances");
-                    let stamp = self.access.flash_pages.stamp(position);
+                    let stamp = self.flash_pages.stamp(position);
                     let incoming = Incoming { page: id, dirty: page.dirty, data, position, stamp };
-                    let proof = self.access.staging.copy_in(frame, &incoming)?;
-                    let due = self.access.directory.with(|partition| {
+                    let proof = self.staging.copy_in(frame, &incoming)?;
+                    let due = self.directory.with(|partition| {
                         partition.staged_with(frame, proof);
                         partition.write_due(frame)
                     })?;
                     if due {
-                        self.access.signals.writes.notify_one();
+                        self.signals.writes.notify_one();
                     }
-                    self.access.board.tallies.second_chances.add(1);
+                    self.board.tallies.second_chances.add(1);
                     return Ok(true);
                 }
             }
@@ -267,7 +273,7 @@ impl Dequeuer {
 
 impl background::Destages for Dequeuer {
     fn load(&self) -> Option<Load> {
-        if !self.access.directory.config.policy.facts().weighs_costs {
+        if !self.directory.config.policy.facts().weighs_costs {
             return None;
         }
         let times = [now().since(Time(0)), self.work.total(), self.disk.busy()?];

@@ -3,7 +3,8 @@
 
 use super::unsure::Unsure;
 use crate::TierError;
-use crate::access::Access;
+use crate::TierOptions;
+use crate::access::BoardRef;
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
 use crate::tier::floor::checkpointer::MakeDurable;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct DurableRing {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    board: BoardRef,
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
     objects: Arc<ObjectLog>,
@@ -30,7 +32,8 @@ pub(crate) struct DurableRing {
 impl DurableRing {
     pub(crate) fn new(floor: &Floor, unsure: &Arc<Unsure>) -> Self {
         Self {
-            access: floor.access.clone(),
+            options: floor.access.options.clone(),
+            board: floor.access.board.clone(),
             disk: floor.disk.clone(),
             disk_writes: floor.disk_writes.clone(),
             objects: floor.objects.clone(),
@@ -47,12 +50,12 @@ impl MakeDurable for DurableRing {
         self.objects.make_durable()?;
         // Before the owner's marks change, and before what is on disk counts as durable there.
         self.renewals.renew(false)?;
-        if !self.access.options.disk_may_lack() {
+        if !self.options.disk_may_lack() {
             self.disk_writes.sync_callers()?;
             self.superblocks.write(|_| ())?;
             return self.superblocks.double_marks();
         }
-        let sure = match self.access.board.marks() {
+        let sure = match self.board.marks() {
             // Writes to disk are the owner's, and durable when its checkpoint is complete.
             Some(marks) if self.is_shared => self.superblocks.complete_below(marks, rear),
             _ => self.unsure.sure_below(rear),

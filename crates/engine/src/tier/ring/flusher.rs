@@ -7,7 +7,7 @@
 
 use super::summary_records::SummaryRecords;
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{Directory, Signals};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::DiskWrites;
@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Flusher {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    signals: Arc<Signals>,
     flash: Arc<Flash>,
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
@@ -33,7 +34,8 @@ pub(crate) struct Flusher {
 impl Flusher {
     pub(crate) fn new(floor: &Floor, records: &Arc<SummaryRecords>) -> Self {
         Self {
-            access: floor.access.clone(),
+            directory: floor.access.directory.clone(),
+            signals: floor.access.signals.clone(),
             flash: floor.flash.clone(),
             disk: floor.disk.clone(),
             disk_writes: floor.disk_writes.clone(),
@@ -45,14 +47,14 @@ impl Flusher {
     }
 
     pub(crate) fn flush(&self) -> Result<(), TierError> {
-        if !self.access.signals.check_running()? {
+        if !self.signals.check_running()? {
             return self.disk.sync();
         }
         if self.flash.layout.summary_copies() == 1 {
             // With one summary, a flush could tear the one before it.
             self.staged.drain()?;
             // The flash may have failed meanwhile.
-            if !self.access.signals.check_running()? {
+            if !self.signals.check_running()? {
                 return self.disk.sync();
             }
             self.flush_objects()?;
@@ -70,7 +72,7 @@ impl Flusher {
             Err(error) => {
                 self.failures.fail(error);
                 // If nothing is lost by it, the disk alone serves.
-                self.access.signals.check_running()?;
+                self.signals.check_running()?;
                 self.disk.sync()
             }
         }
@@ -79,10 +81,9 @@ impl Flusher {
     /// Log placement: everything that was handed down before is durable on flash, and all records of
     /// forgotten pages that need not wait.
     pub(crate) fn flush_flash(&self) -> Result<(), TierError> {
-        let mut goal =
-            self.access.directory.with(|partition| FlushGoal::begin(partition, Extent::Flushed))?;
+        let mut goal = self.directory.with(|partition| FlushGoal::begin(partition, Extent::Flushed))?;
         // If the summary of the open group has no room for more records, the group is closed.
-        let is_full = |rear: Position| self.records.is_full(self.access.directory.group_number(rear));
+        let is_full = |rear: Position| self.records.is_full(self.directory.group_number(rear));
         match self.staged.reach(&mut goal, is_full)? {
             true => Ok(()),
             false => self.disk.sync(),

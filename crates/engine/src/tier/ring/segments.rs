@@ -7,7 +7,8 @@
 use super::summary_records::SummaryRecords;
 use super::unsure::Unsure;
 use crate::TierError;
-use crate::access::Access;
+use crate::TierOptions;
+use crate::access::{Directory, RunState};
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::tier::floor::Floor;
@@ -30,7 +31,9 @@ const CHUNK: usize = 64 << 10;
 
 /// See the module's header.
 pub(crate) struct Segments {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    directory: Arc<Directory>,
+    state: Arc<RunState>,
     flash: Arc<Flash>,
     superblocks: Arc<Superblocks>,
     failures: Arc<Failures>,
@@ -47,7 +50,9 @@ impl Segments {
         records: &Arc<SummaryRecords>,
     ) -> Self {
         Self {
-            access: floor.access.clone(),
+            options: floor.access.options.clone(),
+            directory: floor.access.directory.clone(),
+            state: floor.access.state.clone(),
             flash: floor.flash.clone(),
             superblocks: floor.superblocks.clone(),
             failures: floor.failures.clone(),
@@ -58,7 +63,7 @@ impl Segments {
     }
 
     fn entries(&self) -> u64 {
-        self.access.options.segment_entries.into()
+        self.options.segment_entries.into()
     }
 
     /// Whether the next segment can be written.
@@ -76,12 +81,13 @@ impl Segments {
         let mut scratch = AlignedBuffer::new(0);
         loop {
             let seen = self.failures.segments.epoch();
-            if self.access.state.is_stopped() {
+            if self.state.is_stopped() {
                 return;
             }
-            let looked = self.unsure.is_long().and_then(|is_long| {
-                Ok((is_long, self.access.directory.with(|partition| partition.published())?))
-            });
+            let looked = self
+                .unsure
+                .is_long()
+                .and_then(|is_long| Ok((is_long, self.directory.with(|partition| partition.published())?)));
             let published = match looked {
                 Ok((false, published)) => published,
                 Ok((true, _)) => {
@@ -111,7 +117,7 @@ impl Segments {
     fn write_segment(&self, number: u64, scratch: &mut [u8]) -> Result<(), TierError> {
         let entries = self.entries();
         let (start, end) = (number * entries, (number + 1) * entries);
-        let mut records = self.records.take_records(self.access.directory.group_number(Position(end)));
+        let mut records = self.records.take_records(self.directory.group_number(Position(end)));
         let room = self.flash.layout.segment_stale_max();
         let stale_incomplete = records.len() > room;
         records.truncate(room);
@@ -137,7 +143,7 @@ impl Segments {
             self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
         }
         self.flash.sync_writes()?;
-        debug_assert!(self.access.directory.with(|partition| partition.published())?.0 >= end);
+        debug_assert!(self.directory.with(|partition| partition.published())?.0 >= end);
         self.superblocks.write(|superblock| {
             superblock.segment_next = number + 1;
             superblock.segment_first =
@@ -147,7 +153,7 @@ impl Segments {
 
     /// Copies the entries of the positions from `first` on.
     fn copy_entries(&self, first: u64, bytes: &mut [u8]) -> Result<(), Gone> {
-        self.access.directory.with(|partition| {
+        self.directory.with(|partition| {
             let (released, _) = partition.window();
             for (at, entry) in bytes.chunks_exact_mut(self.flash.layout.segment_entry_bytes()).enumerate() {
                 let position = Position(first + at as u64);

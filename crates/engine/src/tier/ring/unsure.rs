@@ -1,7 +1,8 @@
 //! What flash has and the disk may lack, in write-through without a log above: positions from the oldest
 //! write under way on, and all since the last checkpoint (`Superblock::unsure_from`).
 
-use crate::access::Access;
+use crate::TierOptions;
+use crate::access::Directory;
 use crate::tier::floor::Floor;
 use crate::tier::floor::superblocks::Superblocks;
 use crate::tier::floor::turns::Turns;
@@ -15,15 +16,20 @@ const UNSURE_PART: u64 = 32;
 
 /// See the module's header.
 pub(crate) struct Unsure {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    directory: Arc<Directory>,
     superblocks: Arc<Superblocks>,
     turns: Option<Arc<Turns>>,
 }
 
 impl Unsure {
     pub(crate) fn new(floor: &Floor) -> Self {
-        let (access, superblocks) = (floor.access.clone(), floor.superblocks.clone());
-        Self { access, superblocks, turns: floor.turns.clone() }
+        Self {
+            options: floor.access.options.clone(),
+            directory: floor.access.directory.clone(),
+            superblocks: floor.superblocks.clone(),
+            turns: floor.turns.clone(),
+        }
     }
 
     /// All that is below may be taken as being on disk, once the disk is synced: to be asked before.
@@ -36,13 +42,11 @@ impl Unsure {
     /// write is under way, and would only be repeated.
     pub(crate) fn is_long(&self) -> Result<bool, Gone> {
         let is_kept = self.turns.is_some();
-        if !is_kept || !self.access.options.disk_may_lack() {
+        if !is_kept || !self.options.disk_may_lack() {
             return Ok(false);
         }
-        let (rear, sure) =
-            (self.access.directory.with(|partition| partition.window().1)?, self.superblocks.sure());
-        let is_long =
-            rear.0.saturating_sub(sure.0) > u64::from(self.access.directory.config.slots) / UNSURE_PART;
+        let (rear, sure) = (self.directory.with(|partition| partition.window().1)?, self.superblocks.sure());
+        let is_long = rear.0.saturating_sub(sure.0) > u64::from(self.directory.config.slots) / UNSURE_PART;
         Ok(is_long && self.sure_below(rear) > sure)
     }
 }

@@ -4,7 +4,8 @@
 use super::segments::Segments;
 use super::summary_records::SummaryRecords;
 use super::unsure::Unsure;
-use crate::access::{Access, Composition};
+use crate::TierOptions;
+use crate::access::{Composition, Directory, FlashPages, ObjectTable, Signals, Staging};
 use crate::buffer::AlignedBuffer;
 use crate::disk::{DiskPages, OwnersLog};
 use crate::error::flash_error;
@@ -99,7 +100,12 @@ struct Composed {
 
 /// See the module's header.
 pub(crate) struct Writer {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    directory: Arc<Directory>,
+    flash_pages: Arc<FlashPages>,
+    staging: Arc<Staging>,
+    table: Arc<ObjectTable>,
+    signals: Arc<Signals>,
     flash: Arc<Flash>,
     disk: Arc<DiskPages>,
     superblocks: Arc<Superblocks>,
@@ -125,7 +131,12 @@ impl Writer {
         work: &Arc<BusyClock>,
     ) -> Self {
         Self {
-            access: floor.access.clone(),
+            options: floor.access.options.clone(),
+            directory: floor.access.directory.clone(),
+            flash_pages: floor.access.flash_pages.clone(),
+            staging: floor.access.staging.clone(),
+            table: floor.access.objects.clone(),
+            signals: floor.access.signals.clone(),
             flash: floor.flash.clone(),
             disk: floor.disk.clone(),
             superblocks: floor.superblocks.clone(),
@@ -153,7 +164,7 @@ impl Writer {
         if scratch.is_empty() && !is_whole {
             *scratch = AlignedBuffer::new(self.scratch_bytes());
         }
-        self.access.staging.collect(pages, |position| self.access.flash_pages.stamp(position))?;
+        self.staging.collect(pages, |position| self.flash_pages.stamp(position))?;
         match is_whole {
             true => self.write_group(part, pages),
             false => self.write_run(part, pages, part.one_io, scratch),
@@ -165,7 +176,7 @@ impl Writer {
     /// as what made them dead.
     fn tell_durable(&self, part: &Part, pages: &[WritePage], named: u128) {
         let Some(upstream) = self.upstream.get() else { return };
-        let group = self.access.directory.group_number(part.first);
+        let group = self.directory.group_number(part.first);
         let dirty = pages.iter().filter(|page| page.dirty);
         let dirty = dirty.filter_map(|page| Some((page.position, page.page?, page.lsn)));
         if !part.completes {
@@ -174,7 +185,7 @@ impl Writer {
         }
         let mut of_group: ArrayVec<(Position, PageId, Lsn), GROUP_PAGES_MAX> = dirty.collect();
         self.unpublished.lock().retain(|page| {
-            let is_of_group = self.access.directory.group_number(page.0) == group;
+            let is_of_group = self.directory.group_number(page.0) == group;
             if is_of_group {
                 of_group.push(*page);
             }
@@ -188,7 +199,7 @@ impl Writer {
     }
 
     fn scratch_bytes(&self) -> usize {
-        self.access.directory.config.group_pages as usize * self.access.flash_pages.page_bytes + BLOCK_BYTES
+        self.directory.config.group_pages as usize * self.flash_pages.page_bytes + BLOCK_BYTES
     }
 
     /// A whole group with its summaries: one sequential write.
@@ -198,12 +209,9 @@ impl Writer {
         self.make_clean_pages_durable(pages)?;
         let composed = self.compose_summary(part)?;
         let _work = self.work.start();
-        let group = self.access.staging.group(part.frame);
+        let group = self.staging.group(part.frame);
         self.flash
-            .write(
-                self.flash.layout.group_offset(self.access.directory.group_number(part.first)),
-                group.all(),
-            )
+            .write(self.flash.layout.group_offset(self.directory.group_number(part.first)), group.all())
             .map_err(flash_error)?;
         drop(group);
         self.sync_part(&composed)?;
@@ -221,7 +229,7 @@ impl Writer {
     ///
     /// In write-through mode an open copies such pages to disk first ([`super::write_through`]).
     fn make_clean_pages_durable(&self, pages: &[WritePage]) -> Result<(), TierError> {
-        let options = &self.access.options;
+        let options = &self.options;
         let go_around = options.keeps_changes_out() || self.has_no_log_above;
         let is_possible = go_around && !options.disk_may_lack();
         if !is_possible {
@@ -236,38 +244,37 @@ impl Writer {
         self.superblocks.front_is_recorded(composed.front);
         self.superblocks.summary_says(composed.durable);
         let front = self.superblocks.recorded_front();
-        Ok(self.access.objects.records_are_durable(composed.records, front)?)
+        Ok(self.table.records_are_durable(composed.records, front)?)
     }
 
     /// Fills in the summaries of the group that is in the buffer of the part's frame.
     fn compose_summary(&self, part: &Part) -> Result<Composed, Gone> {
-        let number = self.access.directory.group_number(part.first);
+        let number = self.directory.group_number(part.first);
         // A group with one summary has it overwritten when it is complete, and a power failure may take it
         // then: until the group is complete, no record in it counts.
         let names_records = part.completes || self.flash.layout.summary_copies() > 1;
-        let ((front, _), durable, present, (waiting, mut records)) =
-            self.access.directory.with(|partition| {
-                let present = partition.log().map_or(0, |log| log.staged_pages(part.first));
-                (
-                    partition.window(),
-                    partition.published(),
-                    present,
-                    if names_records {
-                        partition
-                            .log_mut()
-                            .map(|log| log.records(part.ticket, log.causes_durable()))
-                            .unwrap_or_default()
-                    } else {
-                        Default::default()
-                    },
-                )
-            })?;
+        let ((front, _), durable, present, (waiting, mut records)) = self.directory.with(|partition| {
+            let present = partition.log().map_or(0, |log| log.staged_pages(part.first));
+            (
+                partition.window(),
+                partition.published(),
+                present,
+                if names_records {
+                    partition
+                        .log_mut()
+                        .map(|log| log.records(part.ticket, log.causes_durable()))
+                        .unwrap_or_default()
+                } else {
+                    Default::default()
+                },
+            )
+        })?;
         // What an earlier summary of the group names, the later ones must name, too.
         let mut stale: Vec<Forgotten> = waiting.to_vec();
-        let room = summary::stale_max(self.access.directory.config.group_pages);
+        let room = summary::stale_max(self.directory.config.group_pages);
         records -= self.records.name_records(number, &mut stale, room);
         let head = summary::Head {
-            version: self.access.options.version,
+            version: self.options.version,
             group: number,
             cache: self.superblocks.cache,
             epoch: self.superblocks.epoch,
@@ -280,7 +287,7 @@ impl Writer {
             // After what is in it was handed down or forgotten.
             log: self.disk.log().map(OwnersLog::position).unwrap_or_default(),
         };
-        let mut group = self.access.staging.group_mut(part.frame);
+        let mut group = self.staging.group_mut(part.frame);
         let copy = group.compose(&Composition { head, first: part.first, present, stale: &stale });
         drop(group);
         Ok(Composed { named: present, front, durable, records, copy })
@@ -298,8 +305,8 @@ impl Writer {
         one_io: bool,
         scratch: &mut [u8],
     ) -> Result<u128, TierError> {
-        let page_bytes = self.access.flash_pages.page_bytes;
-        let number = self.access.directory.group_number(part.first);
+        let page_bytes = self.flash_pages.page_bytes;
+        let number = self.directory.group_number(part.first);
         self.superblocks
             .allow_writes_to(Position(part.first.0 + u64::from(part.upto.max(part.end(pages)))))?;
         self.objects.make_durable()?;
@@ -307,10 +314,9 @@ impl Writer {
         let composed = part.needs_summary.then(|| self.compose_summary(part)).transpose()?;
         let _work = self.work.start();
         let mut batch = ArrayVec::<Io<'_>, { GROUP_PAGES_MAX + 2 }>::new();
-        let (copies, block) =
-            scratch.split_at_mut(self.access.directory.config.group_pages as usize * page_bytes);
+        let (copies, block) = scratch.split_at_mut(self.directory.config.group_pages as usize * page_bytes);
         // Copied out, so that no evictor waits for the device.
-        let group = self.access.staging.group(part.frame);
+        let group = self.staging.group(part.frame);
         let place = |page: &WritePage| (page.position.0 - part.first.0) as usize;
         if let (true, Some(first), Some(last)) = (one_io, pages.first(), pages.last()) {
             let bytes = group.pages(place(first)..place(last) + 1);
@@ -358,14 +364,14 @@ impl Writes for Writer {
     /// The search may free frames with overtaken versions, and then wakes the evictors.
     fn next(&self, pages: &mut WritePages) -> Result<Option<Part>, Gone> {
         may_preempt();
-        let (part, made_room) = self.access.directory.step(|partition| {
+        let (part, made_room) = self.directory.step(|partition| {
             let published = partition.published();
             let job = partition.take_write(pages);
             let part = job.map(|job| Part::of(partition, job, pages));
             (part, partition.published() > published)
         })?;
         if made_room {
-            self.access.signals.progress.notify_all();
+            self.signals.progress.notify_all();
         }
         Ok(part)
     }
@@ -377,7 +383,7 @@ impl Writes for Writer {
         scratch: &mut AlignedBuffer,
     ) -> Result<(), TierError> {
         let named = self.write_part(&part, pages, scratch)?;
-        let (published, named) = self.access.directory.with(|partition| {
+        let (published, named) = self.directory.with(|partition| {
             // A page that was forgotten while its group was written will not be in the next segment.
             let named = partition.log().map_or(0, |log| named & log.staged_pages(part.first));
             partition.written(part.ticket, pages);

@@ -4,7 +4,8 @@
 //! The core marks the slots busy, and no other task touches them meanwhile. The disk is not synced here: a
 //! crash loses the whole directory, and redo starts at the last checkpoint, which syncs (LC).
 
-use crate::access::Access;
+use crate::TierOptions;
+use crate::access::{BoardRef, Directory, FlashPages, Signals};
 use crate::disk::{DiskPages, DurableNotes};
 use crate::tier::floor::Floor;
 use crate::tier::floor::above::Above;
@@ -52,7 +53,11 @@ impl Copies {
 
 /// See the module's header.
 pub(crate) struct Cleaner {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    directory: Arc<Directory>,
+    flash_pages: Arc<FlashPages>,
+    signals: Arc<Signals>,
+    board: BoardRef,
     flash: Arc<Flash>,
     disk: Arc<DiskPages>,
     destager: Arc<Destager>,
@@ -63,7 +68,11 @@ pub(crate) struct Cleaner {
 impl Cleaner {
     pub(crate) fn new(floor: &Floor) -> Self {
         Self {
-            access: floor.access.clone(),
+            options: floor.access.options.clone(),
+            directory: floor.access.directory.clone(),
+            flash_pages: floor.access.flash_pages.clone(),
+            signals: floor.access.signals.clone(),
+            board: floor.access.board.clone(),
             flash: floor.flash.clone(),
             disk: floor.disk.clone(),
             destager: floor.destager.clone(),
@@ -76,20 +85,20 @@ impl Cleaner {
         let wanted: ArrayVec<(PageId, SlotId), COPIES_MAX> =
             copies.pages.iter().map(|(page, _)| (page.page, page.slot)).collect();
         let proofs: ArrayVec<u32, COPIES_MAX> =
-            self.access.directory.proofs(wanted.iter().map(|(_, slot)| *slot))?;
+            self.directory.proofs(wanted.iter().map(|(_, slot)| *slot))?;
         let prove = |at: usize, data: &[u8]| {
             let page = &copies.pages[at].0;
-            self.access.flash_pages.prove(data, page.page, page.slot, page.generation, proofs[at])
+            self.flash_pages.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
         let (mut destages, faults) =
-            read_what_is_there(&**self.flash, self.access.flash_pages.format(), &wanted, scratch, prove)?;
-        self.access.board.tallies.dequeue_reads.add(copies.pages.len());
+            read_what_is_there(&**self.flash, self.flash_pages.format(), &wanted, scratch, prove)?;
+        self.board.tallies.dequeue_reads.add(copies.pages.len());
         if let Some(fault) = faults.into_iter().next() {
             points::COPY_DAMAGED.reach();
             return Err(fault);
         }
         self.destager.destage(&mut destages)?;
-        self.access.directory.with(|partition| {
+        self.directory.with(|partition| {
             for (page, ticket) in &copies.pages {
                 match ticket {
                     Some(ticket) => partition.dequeued(*ticket),
@@ -98,7 +107,7 @@ impl Cleaner {
             }
         })?;
         self.destager.tell(&destages);
-        let written = destages.iter().map(|(page, data)| (*page, self.access.options.page_format.lsn(data)));
+        let written = destages.iter().map(|(page, data)| (*page, self.options.page_format.lsn(data)));
         self.notes.add(&self.disk, self.upstream.get().as_deref(), written)
     }
 
@@ -106,15 +115,15 @@ impl Cleaner {
     pub(crate) fn sweep_all(&self, scratch: &mut [u8]) -> Result<(), TierError> {
         let mut from = SlotId(0);
         loop {
-            let seen = self.access.signals.progress.epoch();
-            if !self.access.signals.check_running()? {
+            let seen = self.signals.progress.epoch();
+            if !self.signals.check_running()? {
                 return Ok(());
             }
-            let mut copies = Copies::new(scratch.len() / self.access.flash_pages.page_bytes);
+            let mut copies = Copies::new(scratch.len() / self.flash_pages.page_bytes);
             let mut end = false;
             let mut busy = false;
             while copies.has_room() {
-                match self.access.directory.with(|partition| partition.slots_mut()?.sweep(from))? {
+                match self.directory.with(|partition| partition.slots_mut()?.sweep(from))? {
                     None => end = true,
                     Some(Err(slot)) => (from, busy) = (slot, true),
                     Some(Ok(page)) => {
@@ -127,9 +136,9 @@ impl Cleaner {
             }
             if !copies.pages.is_empty() {
                 self.copy_to_disk(&copies, scratch)?;
-                self.access.signals.job_is_done();
+                self.signals.job_is_done();
             } else if busy {
-                self.access.signals.await_progress(seen)?;
+                self.signals.await_progress(seen)?;
             }
             if end {
                 return Ok(());
@@ -151,7 +160,7 @@ impl background::Destages for Cleaner {
         scratch: &mut [u8],
         queue: &BackgroundQueue,
     ) -> Result<(), TierError> {
-        let mut copies = Copies::new(scratch.len() / self.access.flash_pages.page_bytes);
+        let mut copies = Copies::new(scratch.len() / self.flash_pages.page_bytes);
         copies.add(first, pages);
         while copies.has_room() {
             match queue.next(pages)? {

@@ -2,7 +2,7 @@
 
 use super::upkeep::Upkeep;
 use crate::TierError;
-use crate::access::Access;
+use crate::access::{Directory, Forgets, PageOrder, Signals};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
 use entresol_core::{Admission, PageId, Walk};
@@ -10,35 +10,45 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Deletions {
-    access: Arc<Access>,
+    directory: Arc<Directory>,
+    forgets: Arc<Forgets>,
+    signals: Arc<Signals>,
+    order: PageOrder,
     disk: Arc<DiskPages>,
     upkeep: Option<Arc<Upkeep>>,
 }
 
 impl Deletions {
     pub(crate) fn new(floor: &Floor, upkeep: &Option<Arc<Upkeep>>) -> Self {
-        Self { access: floor.access.clone(), disk: floor.disk.clone(), upkeep: upkeep.clone() }
+        Self {
+            directory: floor.access.directory.clone(),
+            forgets: floor.access.forgets.clone(),
+            signals: floor.access.signals.clone(),
+            order: floor.access.order.clone(),
+            disk: floor.disk.clone(),
+            upkeep: upkeep.clone(),
+        }
     }
 
     /// Makes the core forget every copy of `page`, and the directory on flash, if there is one.
     pub(crate) fn forget(&self, page: PageId) -> Result<(), TierError> {
         loop {
-            let seen = self.access.signals.progress.epoch();
-            if !self.access.signals.check_running()? {
+            let seen = self.signals.progress.epoch();
+            if !self.signals.check_running()? {
                 return Ok(());
             }
-            let (slot, admission) = self.access.directory.with(|partition| {
-                self.access.order.changes(page);
+            let (slot, admission) = self.directory.with(|partition| {
+                self.order.changes(page);
                 let slots = partition.slots_mut().expect("the pages are in slots");
                 (slots.slot_holding(page), slots.bypass(page))
             })?;
             if admission == Admission::Full {
-                self.access.signals.background.notify_one();
-                self.access.signals.await_progress(seen)?;
+                self.signals.background.notify_one();
+                self.signals.await_progress(seen)?;
                 continue;
             }
             // Slots and frames may have become free.
-            self.access.signals.job_is_done();
+            self.signals.job_is_done();
             return self.upkeep.as_ref().map_or(Ok(()), |upkeep| upkeep.forgets(page, slot));
         }
     }
@@ -47,19 +57,19 @@ impl Deletions {
     /// too, if there is one, and the list of pages that the disk lacks.
     pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         if first <= last && self.upkeep.is_some() {
-            let entries = self.access.directory.with(|partition| partition.entries())?;
+            let entries = self.directory.with(|partition| partition.entries())?;
             let mut pages: Vec<PageId> = Vec::with_capacity(entries as usize);
             if last.0 - first.0 < entries.into() {
                 pages.extend((first.0..=last.0).map(PageId));
             } else {
-                self.access.directory.with(|partition| {
+                self.directory.with(|partition| {
                     let take = |page| pages.extend((first..=last).contains(&page).then_some(page));
                     partition.walk(&mut Walk::default(), u32::MAX, take)
                 })?;
             }
             pages.into_iter().try_for_each(|page| self.forget(page))?;
         }
-        let found = self.access.forgets.forget_range((first, last))?;
+        let found = self.forgets.forget_range((first, last))?;
         self.disk.forget_missing((first, last), || Ok::<(), TierError>(()))?;
         Ok(found)
     }

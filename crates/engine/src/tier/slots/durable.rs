@@ -4,7 +4,7 @@
 use super::cleaner::Cleaner;
 use super::materialiser::Materialiser;
 use crate::TierError;
-use crate::access::Access;
+use crate::access::FlashPages;
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
@@ -17,7 +17,7 @@ const SWEEP_PAGES: usize = 32;
 
 /// See the module's header.
 pub(crate) struct DurableSlots {
-    access: Arc<Access>,
+    flash_pages: Arc<FlashPages>,
     disk: Arc<DiskPages>,
     cleaner: Arc<Cleaner>,
     materialiser: Arc<Materialiser>,
@@ -25,14 +25,18 @@ pub(crate) struct DurableSlots {
 
 impl DurableSlots {
     pub(crate) fn new(floor: &Floor, cleaner: &Arc<Cleaner>, materialiser: &Arc<Materialiser>) -> Self {
-        let (access, disk) = (floor.access.clone(), floor.disk.clone());
-        Self { access, disk, cleaner: cleaner.clone(), materialiser: materialiser.clone() }
+        Self {
+            flash_pages: floor.access.flash_pages.clone(),
+            disk: floor.disk.clone(),
+            cleaner: cleaner.clone(),
+            materialiser: materialiser.clone(),
+        }
     }
 }
 
 impl MakeDurable for DurableSlots {
     fn make_durable(&self, _: Position) -> Result<(), TierError> {
-        let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.access.flash_pages.page_bytes);
+        let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.flash_pages.page_bytes);
         self.cleaner.sweep_all(&mut scratch)?;
         self.disk.sync()?;
         self.materialiser.write_temperatures()

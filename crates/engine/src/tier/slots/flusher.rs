@@ -1,7 +1,8 @@
 //! A flush of slots: their directory does not survive, so dirty pages are copied to disk, as at a checkpoint.
 
 use crate::TierError;
-use crate::access::Access;
+use crate::TierOptions;
+use crate::access::Signals;
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
 use crate::tier::floor::checkpointer::Checkpointer;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Flusher {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    signals: Arc<Signals>,
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
     checkpointer: Arc<Checkpointer>,
@@ -19,15 +21,20 @@ pub(crate) struct Flusher {
 
 impl Flusher {
     pub(crate) fn new(floor: &Floor, checkpointer: &Arc<Checkpointer>) -> Self {
-        let (access, disk) = (floor.access.clone(), floor.disk.clone());
-        Self { access, disk, disk_writes: floor.disk_writes.clone(), checkpointer: checkpointer.clone() }
+        Self {
+            options: floor.access.options.clone(),
+            signals: floor.access.signals.clone(),
+            disk: floor.disk.clone(),
+            disk_writes: floor.disk_writes.clone(),
+            checkpointer: checkpointer.clone(),
+        }
     }
 
     pub(crate) fn flush(&self) -> Result<(), TierError> {
-        if !self.access.signals.check_running()? {
+        if !self.signals.check_running()? {
             return self.disk.sync();
         }
-        let dirty_possible = self.access.options.mode == Mode::WriteBack;
+        let dirty_possible = self.options.mode == Mode::WriteBack;
         if dirty_possible { self.checkpointer.checkpoint() } else { self.disk_writes.sync_callers() }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::upkeep::Upkeep;
 use crate::TierError;
-use crate::access::Access;
+use crate::TierOptions;
+use crate::access::{Directory, FlashPages, Signals, Staging};
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::tier::floor::Floor;
@@ -18,14 +19,26 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct Writer {
-    access: Arc<Access>,
+    options: Arc<TierOptions>,
+    directory: Arc<Directory>,
+    flash_pages: Arc<FlashPages>,
+    staging: Arc<Staging>,
+    signals: Arc<Signals>,
     flash: Arc<Flash>,
     upkeep: Option<Arc<Upkeep>>,
 }
 
 impl Writer {
     pub(crate) fn new(floor: &Floor, upkeep: &Option<Arc<Upkeep>>) -> Self {
-        Self { access: floor.access.clone(), flash: floor.flash.clone(), upkeep: upkeep.clone() }
+        Self {
+            options: floor.access.options.clone(),
+            directory: floor.access.directory.clone(),
+            flash_pages: floor.access.flash_pages.clone(),
+            staging: floor.access.staging.clone(),
+            signals: floor.access.signals.clone(),
+            flash: floor.flash.clone(),
+            upkeep: upkeep.clone(),
+        }
     }
 
     /// Writes pages; where a directory is kept on flash, their entries are valid afterwards.
@@ -44,14 +57,14 @@ impl Writer {
     /// survive a crash.
     fn write_slots(&self, pages: &[WritePage], scratch: &mut [u8]) -> Result<(), TierError> {
         let mut batch = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
-        for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.access.flash_pages.page_bytes)) {
-            let at = page.frame.0 % self.access.directory.config.group_pages;
-            copy.copy_from_slice(self.access.staging.group(page.frame).page(at as usize));
+        for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.flash_pages.page_bytes)) {
+            let at = page.frame.0 % self.directory.config.group_pages;
+            copy.copy_from_slice(self.staging.group(page.frame).page(at as usize));
             // Now that the slot is known, so is the version: the slot and its counter of writes are stamped,
             // too.
             let id = page.page.expect("slot placement writes pages only");
-            if self.access.options.page_format == PageFormat::Native {
-                page::seal(copy, id, self.access.flash_pages.stamps.stamp_in(page.slot, page.stamp));
+            if self.options.page_format == PageFormat::Native {
+                page::seal(copy, id, self.flash_pages.stamps.stamp_in(page.slot, page.stamp));
             }
             batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data: copy });
         }
@@ -67,7 +80,7 @@ impl Writes for Writer {
     fn next(&self, pages: &mut WritePages) -> Result<Option<WriteJob>, Gone> {
         may_preempt();
         let motion = self.upkeep.as_ref().map(|upkeep| upkeep.motion());
-        let (job, made_room, waits) = self.access.directory.step(|partition| {
+        let (job, made_room, waits) = self.directory.step(|partition| {
             let published = partition.published();
             let job = partition.take_write(pages);
             let waits =
@@ -78,10 +91,10 @@ impl Writes for Writer {
             motion.begin(pages);
         }
         if waits {
-            self.access.signals.background.notify_one();
+            self.signals.background.notify_one();
         }
         if made_room {
-            self.access.signals.progress.notify_all();
+            self.signals.progress.notify_all();
         }
         Ok(job)
     }
@@ -93,13 +106,12 @@ impl Writes for Writer {
         scratch: &mut AlignedBuffer,
     ) -> Result<(), TierError> {
         if scratch.is_empty() {
-            *scratch = AlignedBuffer::new(
-                self.access.directory.config.group_pages as usize * self.access.flash_pages.page_bytes,
-            );
+            *scratch =
+                AlignedBuffer::new(self.directory.config.group_pages as usize * self.flash_pages.page_bytes);
         }
-        self.access.staging.collect(pages, |position| self.access.flash_pages.stamp(position))?;
+        self.staging.collect(pages, |position| self.flash_pages.stamp(position))?;
         self.write(pages, scratch)?;
-        self.access.directory.with(|partition| partition.written(job.ticket, pages))?;
+        self.directory.with(|partition| partition.written(job.ticket, pages))?;
         if let Some(upkeep) = &self.upkeep {
             upkeep.writes_end(pages);
         }
