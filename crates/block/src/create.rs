@@ -8,26 +8,15 @@
 //! So a volume whose label has its name is whole, and is never made anew. A label with the other name was
 //! never served from: it is removed, and a cache on flash that is bound to it is released.
 
+use crate::making::making;
 use crate::open::{check_two_devices, device_error, open};
 use crate::{OpenError, Volume, VolumeConfig};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::renounce;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-/// The name of a label while its volume is being made.
-fn making(label: &Path) -> PathBuf {
-    let mut name = label.as_os_str().to_owned();
-    name.push(".making");
-    name.into()
-}
-
-/// Whether the making of the volume with this label was cut off: it was never served.
-pub fn is_half_made(label: &Path) -> bool {
-    label.symlink_metadata().is_err() && making(label).symlink_metadata().is_ok()
-}
 
 /// Makes the volume: the label file, and an empty cache on flash. Returns the configuration with the number
 /// of slots. Nothing on the disk is changed. `overwrite`: also on a flash device with any content.

@@ -9,6 +9,7 @@ mod config;
 mod create;
 mod edit;
 mod journal;
+mod making;
 mod open;
 mod server;
 mod steer;
@@ -17,12 +18,13 @@ mod words;
 
 pub use check::{check_volume, is_of_a_volume};
 pub use config::{ConfigError, VolumeConfig};
-pub use create::{create_volume, create_volume_with, is_half_made};
+pub use create::{create_volume, create_volume_with};
 pub use entresol_engine::{DailyWrites, NotABudget};
 pub use journal::{
     Identity, JournalReport, JournalState, Names, NotOurs, Origin, Parts, accept_journal, go_without_journal,
     journals, remove_journal,
 };
+pub use making::is_half_made;
 pub use open::{
     OpenError, change_policy, detach_volume, empty_volume, inspect_volume, open_volume, remove_ended_journal,
 };

@@ -2,8 +2,8 @@
 //! has one server.
 
 use crate::config::{ConfigError, VolumeConfig};
-use crate::create::is_half_made;
 use crate::journal;
+use crate::making::is_half_made;
 use crate::volume::{follow_no_journal, journal_is_gone, told_of_loss};
 use crate::words;
 use crate::{CacheOptions, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};

@@ -1,7 +1,8 @@
 //! Listening sockets, and the thread that accepts connections.
 
-use super::connection::{Connection, Stream};
-use super::{ServerError, ServerOptions, Shared, control};
+use super::connection::Connection;
+use super::stream::Stream;
+use super::{ServerError, ServerOptions, Shared, control, session};
 use crate::VolumeConfig;
 use entresol_runtime::{JoinHandle, spawn};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -159,7 +160,7 @@ impl Listeners {
             for stream in accepted {
                 match stream {
                     Ok(stream) if threads.len() < shared.options.connections_max => {
-                        threads.extend(begin(shared, stream, |connection, shared| connection.serve(shared)));
+                        threads.extend(begin(shared, stream, session::serve));
                     }
                     // One too many is told so, unless there are too many of these, too.
                     Ok(stream) => {
@@ -169,7 +170,7 @@ impl Listeners {
                         );
                         if refused.len() < REFUSALS_MAX {
                             refused.extend(begin(shared, stream, |connection, shared| {
-                                connection.refuse(shared)
+                                session::refuse(connection, shared)
                             }));
                         }
                     }

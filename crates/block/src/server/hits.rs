@@ -64,7 +64,7 @@ impl<'a> Hits<'a> {
                     self.read_now(job, ahead)
                 }
                 (Some(queue), Some(file)) if queue.has_room(parts.len()) => {
-                    let data = std::mem::take(&mut job.data);
+                    let data = std::mem::take(&mut job.reserved.data);
                     queue.push(file, &parts, data, (job, ahead));
                 }
                 _ => self.shared.queue.push(job),
@@ -81,19 +81,19 @@ impl<'a> Hits<'a> {
         while let Some(Ended { of: (mut job, ahead), buffer, result }) =
             self.queue.as_mut().and_then(ReadQueue::take_ended)
         {
-            job.data = buffer;
+            job.reserved.data = buffer;
             self.end(job, ahead, result.is_ok());
         }
         Ok(is_ready)
     }
 
     fn read_now(&mut self, mut job: Job, ahead: Ahead<'a>) {
-        let result = ahead.read_now(&mut job.data);
+        let result = ahead.read_now(&mut job.reserved.data);
         self.end(job, ahead, result.is_ok());
     }
 
     fn end(&mut self, mut job: Job, ahead: Ahead<'a>, is_read: bool) {
-        if is_read && self.shared.volume.end_read(ahead, &mut job.data) {
+        if is_read && self.shared.volume.end_read(ahead, &mut job.reserved.data) {
             self.replies.push(job.into_reply());
         } else {
             self.shared.queue.push(job);

@@ -2,9 +2,9 @@
 
 use super::Shared;
 use super::connection::Connection;
+use super::limits::Reserved;
 use super::outgoing::Reply;
 use super::ublk;
-use entresol_device::AlignedBuffer;
 use entresol_nbd::{Command, ErrorCode, Replies, Request};
 use entresol_runtime::sync::{Condvar, Mutex, Rank};
 use std::collections::VecDeque;
@@ -14,63 +14,20 @@ use std::sync::Arc;
 /// Longest read that the thread may serve that receives.
 const SMALL_READ_BYTES_MAX: u32 = 64 << 10;
 
-/// The reservation of a request, until dropped: a place in its connection, and bytes.
-pub(super) struct Reserved {
-    shared: Arc<Shared>,
-    connection: Arc<Connection>,
-    bytes: usize,
-}
-
-impl Reserved {
-    /// Waits for both.
-    pub fn new(shared: &Arc<Shared>, connection: &Arc<Connection>, bytes: usize) -> Self {
-        connection.requests.acquire(1).forget();
-        if bytes > 0 {
-            connection.bytes.acquire(bytes).forget();
-            shared.bytes.acquire(bytes).forget();
-        }
-        Self { shared: shared.clone(), connection: connection.clone(), bytes }
-    }
-
-    /// `None`: it would have to wait.
-    pub fn try_new(shared: &Arc<Shared>, connection: &Arc<Connection>, bytes: usize) -> Option<Self> {
-        let request = connection.requests.try_acquire(1)?;
-        if bytes > 0 {
-            let of_connection = connection.bytes.try_acquire(bytes)?;
-            shared.bytes.try_acquire(bytes)?.forget();
-            of_connection.forget();
-        }
-        request.forget();
-        Some(Self { shared: shared.clone(), connection: connection.clone(), bytes })
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.shared.bytes.release(self.bytes);
-            self.connection.bytes.release(self.bytes);
-        }
-        self.connection.requests.release(1);
-    }
-}
-
 /// A request that was received whole.
 pub(super) struct Job {
     pub request: Request,
     /// It is of a long sequential stream.
     pub is_sequential: bool,
     pub replies: Replies,
-    /// Of a write, its data; of a read, room for it.
-    pub data: AlignedBuffer,
+    /// With its data.
     pub reserved: Reserved,
+    connection: Arc<Connection>,
 }
 
 impl Job {
-    /// With memory for `bytes` of data, of arbitrary content.
-    pub fn new(request: Request, replies: Replies, bytes: usize, reserved: Reserved) -> Self {
-        let data = reserved.connection.buffers.take(bytes);
-        Self { request, is_sequential: false, replies, data, reserved }
+    pub fn new(request: Request, replies: Replies, reserved: Reserved, connection: &Arc<Connection>) -> Self {
+        Self { request, is_sequential: false, replies, reserved, connection: connection.clone() }
     }
 
     /// The range that it reads, if that is short and not of a long sequential stream.
@@ -87,14 +44,15 @@ impl Job {
     pub fn into_reply(self) -> Reply {
         self.reserved.shared.counts.count(self.request.command);
         let head = self.done();
-        Reply::new(head, Some(self), true)
+        Reply::new(head, Some(self.reserved), true)
     }
 
     /// Carries it out and replies. The reply of a request that panics is the end of its connection.
     pub fn run(mut self) {
-        let connection = self.reserved.connection.clone();
-        match catch_unwind(AssertUnwindSafe(|| self.carry_out())) {
-            Ok((head, has_data)) => connection.send([Reply::new(head, Some(self), has_data)]),
+        let done = catch_unwind(AssertUnwindSafe(|| self.carry_out()));
+        let Self { reserved, connection, .. } = self;
+        match done {
+            Ok((head, has_data)) => connection.send([Reply::new(head, Some(reserved), has_data)]),
             Err(_) => connection.cut(),
         }
     }
@@ -102,8 +60,8 @@ impl Job {
     /// The head of the reply, and whether the data follows.
     fn carry_out(&mut self) -> (Vec<u8>, bool) {
         let (cookie, replies) = (self.request.cookie, self.replies);
-        let shared = &self.reserved.shared;
-        match shared.carry_out(self.request.command, self.is_sequential, &mut self.data) {
+        let Reserved { shared, data, .. } = &mut self.reserved;
+        match shared.carry_out(self.request.command, self.is_sequential, data) {
             Err(error) => {
                 let code = if error.is_of_the_request() { ErrorCode::Inval } else { ErrorCode::Io };
                 (replies.error(cookie, code, &error.to_string()).to_vec(), false)
@@ -125,12 +83,6 @@ impl Job {
             }
             _ => replies.done(cookie).to_vec(),
         }
-    }
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        self.reserved.connection.buffers.give_back(std::mem::take(&mut self.data));
     }
 }
 

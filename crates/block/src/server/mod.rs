@@ -4,12 +4,15 @@
 //! | file | what it does |
 //! |---|---|
 //! | `accept` | listening sockets, and the thread that accepts |
-//! | `connection` | one thread a connection; the handshake |
+//! | `session` | one thread a connection: the handshake, then requests |
 //! | `receive` | requests, and the data of writes |
 //! | `hits` | hits that this thread reads itself, many at once |
 //! | `job` | carrying out a request; the workers |
 //! | `ublk` | a block device of the kernel (feature `ublk`; else `no_ublk` refuses it) |
-//! | `outgoing` | the replies of a connection |
+//! | `connection` | the socket, the limits and the replies of a client; sends |
+//! | `outgoing` | replies that wait to be sent |
+//! | `limits` | what the requests of a connection may take |
+//! | `stream` | the socket of a client |
 //! | `control` | questions to a running server |
 //! | `metrics` | counters, for Prometheus |
 //! | `notify` | signals, and telling the service manager |
@@ -26,10 +29,13 @@ mod connection;
 mod control;
 mod hits;
 mod job;
+mod limits;
 mod metrics;
 mod notify;
 mod outgoing;
 mod receive;
+mod session;
+mod stream;
 #[cfg(feature = "ublk")]
 mod ublk;
 #[cfg(not(feature = "ublk"))]

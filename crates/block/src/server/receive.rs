@@ -5,10 +5,12 @@
 //! reads itself are at an end and their replies sent.
 
 use super::Shared;
-use super::connection::{Connection, Received, is_time_up};
+use super::connection::Connection;
 use super::hits::Hits;
-use super::job::{Job, Reserved};
+use super::job::Job;
+use super::limits::Reserved;
 use super::outgoing::Reply;
+use super::stream::{Received, is_time_up};
 use crate::Streams;
 use entresol_nbd::{Command, Event, Opened, Replies, Request, Requests, Wanted};
 use std::io::{ErrorKind, Result};
@@ -111,16 +113,16 @@ impl<'a> Receiver<'a> {
             Command::Read { length, .. } | Command::Write { length, .. } => length as usize,
             _ => 0,
         };
-        let reserved = match Reserved::try_new(self.shared, self.connection, bytes) {
+        let reserved = match Reserved::try_new(self.shared, &self.connection.limits, bytes) {
             Some(reserved) => reserved,
             None => {
                 self.settle()?;
-                Reserved::new(self.shared, self.connection, bytes)
+                Reserved::new(self.shared, &self.connection.limits, bytes)
             }
         };
-        let mut job = Job::new(request, self.replies, bytes, reserved);
+        let mut job = Job::new(request, self.replies, reserved, self.connection);
         if let Command::Write { .. } = request.command {
-            self.take_data(&mut job.data)?;
+            self.take_data(&mut job.reserved.data)?;
             self.requests.payload_taken(bytes);
         }
         job.is_sequential = self.shared.volume.follow(&mut self.streams, &request.command);
