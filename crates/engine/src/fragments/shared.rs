@@ -3,7 +3,6 @@
 
 use super::FragmentOptions;
 use super::versions::{StampedCopy, Versions};
-use super::write::WRITES_COUNTED;
 use crate::api::TierMetrics;
 use crate::disk::WriteBehind;
 use crate::signal::Signal;
@@ -17,6 +16,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use zerocopy::IntoBytes;
+
+/// Writes of one fragment that the core can count.
+pub(super) const WRITES_COUNTED: usize = 255;
 
 /// Largest cache whose invariants are checked after every step in debug builds.
 const CHECKED_FRAGMENTS_MAX: u32 = 1024;

@@ -6,7 +6,7 @@
 //! are done.
 
 use super::points;
-use super::shared::{Locked, Shared};
+use super::shared::{Locked, Shared, WRITES_COUNTED};
 use super::versions::StampedCopy;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
@@ -16,8 +16,6 @@ use arrayvec::ArrayVec;
 use entresol_core::{PageId, WritePath};
 use entresol_device::Io;
 
-/// Writes of one fragment that the core can count.
-pub(super) const WRITES_COUNTED: usize = 255;
 /// Most pages that are written at once: [`BATCH`] of those that were staged.
 pub(super) const PAGES_MAX: usize = 64;
 const _: () = assert!(
