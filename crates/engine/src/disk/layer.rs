@@ -154,11 +154,11 @@ impl Layer for DiskLayer {
     }
 
     fn binding(&self) -> Result<Binding, TierError> {
-        self.behind.disk.binding()
+        self.behind.disk.label.binding()
     }
 
     fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
-        self.behind.disk.bind_log(log, session)
+        self.behind.disk.label.bind_log(log, session)
     }
 
     fn metrics(&self) -> TierMetrics {

@@ -2,11 +2,13 @@
 
 mod behind;
 pub(crate) mod binding;
+mod disk_label;
 mod home;
 mod in_place;
 mod label;
 mod layer;
 mod missing;
+mod missing_from_disk;
 mod notes;
 mod pages;
 mod ranges;

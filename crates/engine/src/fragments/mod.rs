@@ -109,11 +109,11 @@ impl Layer for FragmentTier {
     }
 
     fn binding(&self) -> Result<Binding, TierError> {
-        self.shared.behind.disk.binding()
+        self.shared.behind.disk.label.binding()
     }
 
     fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
-        self.shared.behind.disk.bind_log(log, session)
+        self.shared.behind.disk.label.bind_log(log, session)
     }
 
     fn metrics(&self) -> TierMetrics {

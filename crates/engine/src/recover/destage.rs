@@ -41,7 +41,7 @@ impl Restored {
         let layout = options.layout();
         let disk =
             DiskPages::at_home(home.clone(), self.names.clone(), options.page_bytes, options.page_format);
-        disk.find_lost(label, None)?;
+        disk.missing.find_lost(label, None)?;
         let has_no_log_above = options.page_format.has_no_owner_with_a_log() && options.objects == 0;
         let may_lose = has_no_log_above && superblock.mode == Mode::WriteBack;
         let mut damaged = None;
@@ -65,7 +65,7 @@ impl Restored {
                 read_what_is_there(flash, (&layout, options.page_format), wanted, &mut buffer, prove)?;
             if let Some(first) = faults.first() {
                 points::UNSURE_DAMAGED.reach();
-                if !may_lose || !disk.lose(None, &named(&faults))? {
+                if !may_lose || !disk.missing.lose(None, &named(&faults))? {
                     damaged = damaged.or_else(|| Some(first.clone()));
                 }
                 let stops = !has_no_log_above;

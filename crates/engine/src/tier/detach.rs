@@ -92,7 +92,7 @@ impl FlashTier {
 impl FlashTier {
     /// The epoch of the cache in which its flash failed, if the disk lacked pages then.
     pub fn failed_epoch(&self) -> Option<u64> {
-        self.parts.floor.disk.missing()?.failed_epoch()
+        self.parts.floor.disk.missing.since_failure()?.failed_epoch()
     }
 
     /// The options of the cache on `flash`, as it was opened last, if it is the one that the disk with this

@@ -176,7 +176,7 @@ impl FlashTier {
 impl FlashTier {
     /// Whether `page` is, or may be, newer in the cache than on disk.
     pub fn is_dirty(&self, page: PageId) -> bool {
-        match self.parts.floor.disk.missing() {
+        match self.parts.floor.disk.missing.since_failure() {
             Some(missing) => missing.has(page),
             None => self.parts.floor.access.cached.is_dirty(page).unwrap_or(true),
         }
@@ -250,11 +250,11 @@ impl Layer for FlashTier {
     }
 
     fn binding(&self) -> Result<Binding, TierError> {
-        self.parts.floor.disk.binding()
+        self.parts.floor.disk.label.binding()
     }
 
     fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
-        self.parts.floor.disk.bind_log(log, session)
+        self.parts.floor.disk.label.bind_log(log, session)
     }
 
     fn metrics(&self) -> TierMetrics {

@@ -89,14 +89,14 @@ impl PageCache for FlashTier {
     }
 
     fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
-        match self.parts.floor.disk.missing() {
+        match self.parts.floor.disk.missing.since_failure() {
             Some(missing) => Ok(missing.within(first, last).into_iter().map(|page| (page, true)).collect()),
             None => self.parts.floor.access.cached.among((first, last)),
         }
     }
 
     fn lost_among(&self, first: PageId, last: PageId) -> Result<Vec<PageId>, TierError> {
-        let lost = match self.parts.floor.disk.missing() {
+        let lost = match self.parts.floor.disk.missing.since_failure() {
             Some(missing) => PageRanges::of_list(&missing.count().1),
             None => self.parts.floor.lost.now()?,
         };
@@ -104,7 +104,7 @@ impl PageCache for FlashTier {
     }
 
     fn missing(&self) -> Option<MissingPages> {
-        let missing = match self.parts.floor.disk.missing() {
+        let missing = match self.parts.floor.disk.missing.since_failure() {
             Some(missing) => {
                 let (pages, lost) = missing.count();
                 MissingPages { pages, lost }
@@ -115,7 +115,7 @@ impl PageCache for FlashTier {
     }
 
     fn dirty_pages(&self) -> u64 {
-        if let Some(missing) = self.parts.floor.disk.missing() {
+        if let Some(missing) = self.parts.floor.disk.missing.since_failure() {
             return missing.count().0;
         }
         let directory = &self.parts.floor.access.directory;

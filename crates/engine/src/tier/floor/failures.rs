@@ -159,7 +159,7 @@ impl Failures {
             // A forgotten page may be the newest version of it until what makes it dead is durable.
             let is_dead = dying.is_none_or(|dying| self.causes.is_settled(&dying));
             // The record of lost pages is still kept.
-            let is_kept = self.disk.has_lost() && self.degrading.is_some();
+            let is_kept = self.disk.missing.has_lost() && self.degrading.is_some();
             let nothing_lost = unsaved.pages == 0 && is_dead && !is_kept;
             match () {
                 () if flash_failed && nothing_lost => self.switch_off(&error, unsaved),
@@ -237,7 +237,7 @@ impl Failures {
     /// Makes the disk independent of the flash: from now on its pages are out of date. The label still names
     /// the cache `remembered`: if that flash returns, an open knows that no page on it is needed.
     pub(crate) fn unbind(&self, remembered: Uuid) -> Result<(), TierError> {
-        self.disk.change_label(|label| {
+        self.disk.label.change(|label| {
             begin_epoch(label);
             label.cache = remembered;
             label.dirty_possible = false;

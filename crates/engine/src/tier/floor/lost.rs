@@ -43,7 +43,7 @@ impl LostPages {
     pub(crate) fn lose(&self, faults: &[TierError]) -> Result<(), TierError> {
         let Some(first) = faults.first() else { return Ok(()) };
 
-        match self.has_no_log_above && self.disk.lose(Some(self.rescuer.clone()), &named(faults))? {
+        match self.has_no_log_above && self.disk.missing.lose(Some(self.rescuer.clone()), &named(faults))? {
             true => Ok(()),
             false => Err(first.clone()),
         }
@@ -52,8 +52,12 @@ impl LostPages {
     /// The lost pages of which the cache has no newer version.
     pub(crate) fn now(&self) -> Result<PageRanges, TierError> {
         let mut lost = PageRanges::default();
-        for page in
-            self.disk.lost().into_iter().flat_map(|missing| missing.within(PageId(0), PageId(u64::MAX)))
+        for page in self
+            .disk
+            .missing
+            .lost()
+            .into_iter()
+            .flat_map(|missing| missing.within(PageId(0), PageId(u64::MAX)))
         {
             if !self.cached.is_dirty(page)? {
                 lost.insert(page);

@@ -76,7 +76,7 @@ impl Renewals {
             self.superblocks.write(|_| ())?;
         }
         let mut renewal = 0;
-        self.disk.change_label(|label| {
+        self.disk.label.change(|label| {
             label.renewal += 1;
             renewal = label.renewal;
         })?;

@@ -142,7 +142,7 @@ impl WantedPages {
     /// The flash has failed: the disk has everything, or lacks pages that it gets as far as they can be read.
     fn destage_without_flash(&self, wanted: &PageSet, copied: u64) -> Result<u64, TierError> {
         self.disk.sync()?;
-        let lacking = self.disk.missing().map_or(0, |missing| match *wanted {
+        let lacking = self.disk.missing.since_failure().map_or(0, |missing| match *wanted {
             PageSet::Range(first, last) => missing.within(first, last).len() as u64,
             PageSet::Named { .. } => missing.count().0,
         });

@@ -70,9 +70,9 @@ impl Detacher {
             }
         }
         self.failures.unbind(Uuid::NIL)?;
-        if self.disk.has_lost() {
+        if self.disk.missing.has_lost() {
             // Its owner accepts that.
-            self.disk.change_label(|label| label.lost = false)?;
+            self.disk.label.change(|label| label.lost = false)?;
         }
         if self.directory.is_log() {
             // Not before: a cache that is not needed may be given to another disk. If this write is lost, the

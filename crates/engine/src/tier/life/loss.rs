@@ -36,7 +36,7 @@ impl Losses {
 
     /// Copies everything to disk that is newer in the cache and can be read, durably. Returns what cannot.
     pub(crate) fn copy_to_disk_what_is_there(&self) -> Result<Vec<PageRange>, TierError> {
-        if let Some(missing) = self.disk.missing() {
+        if let Some(missing) = self.disk.missing.since_failure() {
             if let Some(degrader) = self.room.degrader() {
                 degrader.salvage_all(&false.into())?;
             }

@@ -95,7 +95,7 @@ fn format(base: Base<'_>, mut label: Label, sequence: u64) -> Result<Parts, Tier
 
 /// The last steps, before a page gets a position.
 fn begin_to_serve(parts: Parts, label: &Label) -> Result<Parts, TierError> {
-    parts.floor.disk.find_lost(label, Some(parts.floor.access.rescuer.clone()))?;
+    parts.floor.disk.missing.find_lost(label, Some(parts.floor.access.rescuer.clone()))?;
     parts.floor.objects.make_durable()?;
     Ok(parts)
 }

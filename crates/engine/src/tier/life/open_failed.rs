@@ -129,14 +129,14 @@ pub(super) fn open(
         let found = access.directory.with(|partition| partition.peek(page));
         !is_read || matches!(found, Ok(Lookup::Flash { dirty: true, .. }))
     };
-    missing.settle(&disk.label_device(), is_newer)?;
+    missing.settle(&disk.label.device(), is_newer)?;
     let notice = format!(
         "the flash has failed in epoch {} of its cache: {} pages that the disk lacks since are read from it while that is \
          possible, and copied to disk; the disk alone serves the others",
         label.failed_epoch,
         missing.count().0
     );
-    disk.lacks(missing);
+    disk.missing.lacks(missing);
     events::degraded(&notice);
     access.state.degrade(notice.clone());
     report.notices.push(notice);

@@ -105,16 +105,16 @@ impl Degrader {
     fn degrade(&self, error: &TierError) -> Result<(), TierError> {
         self.degrading.await_jobs();
         let (durable, staged) = self.what_disk_lacks()?;
-        let lost = self.disk.lost().map_or(0, |missing| missing.count().1.len());
+        let lost = self.disk.missing.lost().map_or(0, |missing| missing.count().1.len());
         let durable = self.make_few(durable, staged.ranges() + lost)?;
-        self.disk.flash_fails(self.rescuer.clone(), (durable, staged), |label| {
+        self.disk.missing.flash_fails(self.rescuer.clone(), (durable, staged), |label| {
             (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);
             begin_epoch(label);
             (label.dirty_possible, label.lost) = (true, false);
         })?;
         // What is in memory alone, so that a flush has nothing to do.
         let mut buffer = AlignedBuffer::new(READS_MAX * self.flash_pages.page_bytes);
-        let (mut from, missing) = (PageId(0), self.disk.missing());
+        let (mut from, missing) = (PageId(0), self.disk.missing.since_failure());
         while missing.is_some_and(Missing::has_staged) {
             let next = self.disk.salvage(from, &mut buffer)?;
             from = next.ok_or_else(|| TierError::Refused("pages in memory cannot be read".to_owned()))?;
@@ -184,7 +184,7 @@ impl Degrader {
     /// Copies to disk what it lacks, as far as that can be read. True: it lacks nothing any more, and the
     /// flash is not needed. False: it does, or `ends` was set.
     pub(crate) fn salvage_all(&self, ends: &AtomicBool) -> Result<bool, TierError> {
-        let Some(missing) = self.disk.missing() else { return Ok(true) };
+        let Some(missing) = self.disk.missing.since_failure() else { return Ok(true) };
         let mut buffer = AlignedBuffer::new(READS_MAX * self.flash_pages.page_bytes);
         let mut from = PageId(0);
         while let Some(next) = self.disk.salvage(from, &mut buffer)? {

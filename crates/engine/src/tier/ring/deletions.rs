@@ -34,7 +34,7 @@ impl Deletions {
     /// lacks forgets them, too.
     pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         let found = self.forgets.forget_range((first, last))?;
-        self.disk.forget_missing((first, last), || Ok::<(), TierError>(()))?;
+        self.disk.missing.forget((first, last), || Ok::<(), TierError>(()))?;
         Ok(found)
     }
 
@@ -45,7 +45,7 @@ impl Deletions {
         last: PageId,
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let make_dead = || self.disk.forget_missing((first, last), make_dead);
+        let make_dead = || self.disk.missing.forget((first, last), make_dead);
         self.forgets.forget_for((first, last), make_dead).inspect_err(|_| {
             let why =
                 "a write that was to replace forgotten pages failed; open the cache again: it still has their last versions";

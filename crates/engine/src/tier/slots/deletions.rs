@@ -70,7 +70,7 @@ impl Deletions {
             pages.into_iter().try_for_each(|page| self.forget(page))?;
         }
         let found = self.forgets.forget_range((first, last))?;
-        self.disk.forget_missing((first, last), || Ok::<(), TierError>(()))?;
+        self.disk.missing.forget((first, last), || Ok::<(), TierError>(()))?;
         Ok(found)
     }
 }
