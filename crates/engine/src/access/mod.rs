@@ -22,8 +22,8 @@
 //! | `bell` | notifications, also between processes |
 //! | `listed` | what the slot directory on flash says, for fetches (TAC) |
 //!
-//! A part owns its state, or names the parts that it works on. [`Access`] is all of them put together; a caller
-//! names the part that it means.
+//! A part owns its state, or names the parts that it works on. [`Access`] is all of them put together; a
+//! caller names the part that it means.
 //!
 //! Invariants:
 //!
