@@ -4,11 +4,11 @@
 //! |---|---|
 //! | `options` | sizes and knobs |
 //! | `open` | checks of devices, and making the cache |
-//! | `shared` | the state that all tasks share, and the core's latch |
-//! | `fetch` | reading, from flash or disk |
+//! | `mapping` | which fragments are on flash: the core, and its latch |
+//! | `copies` | where copies of pages are on flash, and what proves them |
+//! | `reads` | reads, from flash or disk |
 //! | `write` | staging → disk, and flash if the page's fragment is mapped |
 //! | `ahead` | look-ups of pages that the caller reads from flash |
-//! | `runs` | reads and writes of adjacent pages, for a caller without memory of its own for pages |
 //! | `populate` | disk → flash, in the background |
 //! | `versions` | the expected stamps of pages |
 //!
@@ -20,27 +20,32 @@
 //! - The latch is never held across an I/O or a wait.
 
 mod ahead;
-mod fetch;
+mod copies;
+mod mapping;
 mod open;
 mod options;
 mod page_cache;
 mod points;
 mod populate;
-mod runs;
-mod shared;
+mod reads;
 mod versions;
 mod write;
 
 use crate::TierError;
 use crate::api::{Binding, Evicted, Fetched, Layer, TierMetrics, Upstream, Victim};
+use crate::disk::WriteBehind;
+use copies::FlashCopies;
 use entresol_core::{Fragments, PageId};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
-use shared::Shared;
+use mapping::Mapping;
+use populate::Populations;
+use reads::FragmentReads;
 use std::sync::{Arc, Weak};
+use write::FragmentWrites;
 
 pub(crate) use ahead::FragmentRead;
 pub use options::FragmentOptions;
@@ -50,8 +55,21 @@ pub use points::POINTS;
 ///
 /// If dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
 pub struct FragmentTier {
-    shared: Arc<Shared>,
+    mapping: Arc<Mapping>,
+    copies: Arc<FlashCopies>,
+    /// The disk, and staging for it.
+    behind: Arc<WriteBehind>,
+    reads: FragmentReads,
+    writes: Arc<FragmentWrites>,
     tasks: TinyMutex<Vec<JoinHandle>>,
+}
+
+/// What all parts work on.
+#[derive(Clone)]
+struct Base {
+    mapping: Arc<Mapping>,
+    copies: Arc<FlashCopies>,
+    behind: Arc<WriteBehind>,
 }
 
 impl FragmentTier {
@@ -66,66 +84,82 @@ impl FragmentTier {
         disk: Arc<dyn Device>,
         options: FragmentOptions,
     ) -> Result<Arc<Self>, TierError> {
-        let shared = Arc::new(open::open(flash, disk, options)?);
-        let writer = shared.clone();
-        let mut tasks = shared.behind.start_writers(move |pages| writer.write(pages));
+        let base = open::open(flash, disk, options)?;
+        let (reads, writes) = (FragmentReads::new(&base), Arc::new(FragmentWrites::new(&base)));
+        let writer = writes.clone();
+        let mut tasks = base.behind.start_writers(move |pages| writer.write(pages));
         for at in 0..options.workers {
-            let shared = shared.clone();
-            tasks.push(spawn(&format!("population worker {at}"), move || shared.population_task()));
+            let populations = Populations::new(&base);
+            tasks.push(spawn(&format!("population worker {at}"), move || populations.run()));
         }
-        Ok(Arc::new(Self { shared, tasks: TinyMutex::new(Rank::Tasks, tasks) }))
+        let Base { mapping, copies, behind } = base;
+        let tasks = TinyMutex::new(Rank::Tasks, tasks);
+        Ok(Arc::new(Self { mapping, copies, behind, reads, writes, tasks }))
+    }
+
+    fn stop(&self) {
+        self.mapping.stop();
+        self.behind.stop();
     }
 }
 
 impl Layer for FragmentTier {
     fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
-        self.shared.fetch(page, buffer)
+        self.reads.fetch(page, buffer)
     }
 
     fn is_on_flash(&self, page: PageId) -> bool {
-        self.shared.look(page, |state| Fragments::peek(&state.cache, page)).is_some()
+        self.mapping.look(page, |state| Fragments::peek(&state.cache, page)).is_some()
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
-        self.shared.expects_native()?;
-        self.shared.behind.evict(victim, data)
+        self.copies.options.expects_native()?;
+        self.behind.evict(victim, data)
     }
 
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
-        self.shared.expects_native()?;
-        self.shared.behind.try_evict(victim, data)
+        self.copies.options.expects_native()?;
+        self.behind.try_evict(victim, data)
     }
 
     fn checkpoint(&self) -> Result<(), TierError> {
-        self.shared.behind.checkpoint()
+        self.behind.checkpoint()
     }
 
     fn attach(&self, upstream: Weak<dyn Upstream>) {
-        self.shared.behind.attach(upstream);
+        self.behind.attach(upstream);
     }
 
     fn capacity_pages(&self) -> u64 {
-        self.shared.behind.disk.capacity_pages
+        self.behind.disk.capacity_pages
     }
 
     fn binding(&self) -> Result<Binding, TierError> {
-        self.shared.behind.disk.label.binding()
+        self.behind.disk.label.binding()
     }
 
     fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
-        self.shared.behind.disk.label.bind_log(log, session)
+        self.behind.disk.label.bind_log(log, session)
     }
 
     fn metrics(&self) -> TierMetrics {
-        self.shared.metrics()
+        let (occupancy, decision_hash) =
+            self.mapping.with(|state| (state.cache.occupancy(), state.cache.decision_hash()));
+        let pages = |fragments: u32| u64::from(fragments) * u64::from(self.mapping.config.fragment_pages);
+        TierMetrics {
+            slots: pages(occupancy.slots),
+            slots_valid: pages(occupancy.mapped),
+            decision_hash,
+            ..self.behind.tallies.read()
+        }
     }
 
     fn close(&self) -> Result<(), TierError> {
         if self.tasks.lock().is_empty() {
             return Ok(());
         }
-        let result = self.shared.behind.checkpoint();
-        self.shared.stop();
+        let result = self.behind.checkpoint();
+        self.stop();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         tasks.into_iter().for_each(JoinHandle::join);
         result
@@ -134,6 +168,6 @@ impl Layer for FragmentTier {
 
 impl Drop for FragmentTier {
     fn drop(&mut self) {
-        self.shared.stop();
+        self.stop();
     }
 }

@@ -3,11 +3,12 @@
 //! The cache keeps zeros in the places of superblocks, so that its pages never pass for another cache. A mark
 //! between these places says whose device it is.
 
-use super::shared::Shared;
-use super::{FragmentOptions, points};
+use super::copies::FlashCopies;
+use super::mapping::Mapping;
+use super::{Base, FragmentOptions, points};
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::expect_label;
-use crate::disk::open_unbound;
+use crate::disk::{WriteBehind, open_unbound};
 use crate::error::flash_error;
 use crate::superblock::{needed_elsewhere, read_newest};
 use crate::{TierError, claim, unreadable};
@@ -22,7 +23,7 @@ pub(super) fn open(
     flash: Arc<dyn Device>,
     disk: Arc<dyn Device>,
     options: FragmentOptions,
-) -> Result<Shared, TierError> {
+) -> Result<Base, TierError> {
     options.validate()?;
     let (needed, found) = (options.flash_bytes(), flash.geometry().capacity_bytes);
     if found < needed {
@@ -48,7 +49,11 @@ pub(super) fn open(
     }
     take_over(&*flash)?;
     let region = vec![0u64; fragment_region_bytes(&config) / 8];
-    Shared::new(flash, disk, options, config, region)
+    Ok(Base {
+        mapping: Arc::new(Mapping::new(&options, config, region)?),
+        behind: Arc::new(WriteBehind::of_format(disk, options.page_bytes, options.page_format)),
+        copies: Arc::new(FlashCopies { flash, options }),
+    })
 }
 
 /// Makes the device one of a cache of fragments. First the mark is written, each copy durable by itself, so

@@ -105,4 +105,21 @@ impl FragmentOptions {
         }
         self.config(1).validate().map_err(|error| TierError::Config(error.to_string()))
     }
+
+    /// Native pages are evicted, and others written.
+    pub(super) fn expects_native(&self) -> Result<(), TierError> {
+        self.expects(self.page_format == PageFormat::Native, "are written, not evicted")
+    }
+
+    /// Refuses a request for which `holds` is false.
+    pub(super) fn expects(&self, holds: bool, what: &str) -> Result<(), TierError> {
+        let format = self.page_format.name();
+        if holds { Ok(()) } else { Err(TierError::Config(format!("{format} pages of this cache {what}"))) }
+    }
+
+    /// Refuses bytes that are no whole pages.
+    pub(super) fn check_whole(&self, bytes: &[u8]) -> Result<(), TierError> {
+        let is_whole = bytes.len().is_multiple_of(self.page_bytes as usize);
+        self.expects(is_whole, "are read and written as a whole")
+    }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 impl Deletes for FragmentTier {
     /// Copies of these pages leave the flash. A population under way leaves them out.
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
-        self.shared.forget(first, last);
+        self.mapping.forget(first, last);
         Ok(0)
     }
 
@@ -23,7 +23,7 @@ impl Deletes for FragmentTier {
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let made = make_dead();
-        self.shared.forget(first, last);
+        self.mapping.forget(first, last);
         made
     }
 
@@ -59,7 +59,7 @@ fn no_objects() -> TierError {
 /// Flash is never newer than disk here: nothing is dirty, and the disk is bound to no cache.
 impl PageCache for FragmentTier {
     fn read_pages(&self, first: PageId, buffer: &mut [u8], how: ReadRoute) -> Result<ReadCounts, TierError> {
-        self.shared.read_pages(first, buffer, how)
+        self.reads.read_pages(first, buffer, how)
     }
 
     fn begin_read(self: Arc<Self>, first: PageId, pages: usize) -> Option<LookedUp> {
@@ -68,7 +68,7 @@ impl PageCache for FragmentTier {
     }
 
     fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
-        self.shared.write_pages(first, data)
+        self.writes.write_pages(first, data)
     }
 
     /// Writes of pages whose fragments are not on flash always bypass it. The others must not become stale.
@@ -83,7 +83,7 @@ impl PageCache for FragmentTier {
     }
 
     fn sync_disk(&self) -> Result<(), TierError> {
-        self.shared.behind.disk.sync()
+        self.behind.disk.sync()
     }
 
     /// A crash finds nothing in this cache.
@@ -94,8 +94,8 @@ impl PageCache for FragmentTier {
     /// What a population has read before `work` ended is forgotten after it.
     fn keep_out(&self, first: PageId, last: PageId, work: &mut dyn FnMut()) -> Result<(), TierError> {
         work();
-        if self.shared.is_running() {
-            self.shared.forget(first, last);
+        if self.mapping.is_running() {
+            self.mapping.forget(first, last);
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl PageCache for FragmentTier {
     }
 
     fn page_bytes(&self) -> u64 {
-        self.shared.options.page_bytes.into()
+        self.copies.options.page_bytes.into()
     }
 
     fn is_log(&self) -> bool {
@@ -151,6 +151,6 @@ impl PageCache for FragmentTier {
     }
 
     fn notice(&self) -> Option<String> {
-        self.shared.notice()
+        self.mapping.notice()
     }
 }

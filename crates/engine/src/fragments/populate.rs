@@ -6,13 +6,16 @@
 //! this proof are skipped: they were never written, or are being written, and the core keeps these invalid
 //! itself.
 
-use super::points;
-use super::shared::{Begun, Shared};
+use super::copies::FlashCopies;
+use super::mapping::{Begun, Mapping};
+use super::{Base, points};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
+use crate::disk::WriteBehind;
 use crate::error::flash_error;
 use entresol_core::{PageId, Population, SlotId};
 use entresol_format::{PageFormat, page};
+use std::sync::Arc;
 
 /// A fragment that was copied: those of its pages that must not be served, and the checksums of all.
 struct Copied {
@@ -20,18 +23,31 @@ struct Copied {
     proofs: Vec<u32>,
 }
 
-impl Shared {
-    pub(super) fn population_task(&self) {
-        let fragment_bytes = self.options.fragment_pages * self.options.page_bytes;
+/// See the module's header.
+pub(super) struct Populations {
+    mapping: Arc<Mapping>,
+    copies: Arc<FlashCopies>,
+    behind: Arc<WriteBehind>,
+}
+
+impl Populations {
+    pub(super) fn new(base: &Base) -> Self {
+        let Base { mapping, copies, behind } = base.clone();
+        Self { mapping, copies, behind }
+    }
+
+    /// A worker.
+    pub(super) fn run(&self) {
+        let fragment_bytes = self.copies.options.fragment_pages * self.copies.options.page_bytes;
         let mut buffer = AlignedBuffer::new(fragment_bytes as usize);
         loop {
-            let seen = self.populations.epoch();
-            if self.is_stopped() {
+            let seen = self.mapping.populations.epoch();
+            if self.mapping.is_stopped() {
                 return;
             }
-            match self.take_begun() {
+            match self.mapping.take_begun() {
                 Some(begun) => self.populate(begun, &mut buffer),
-                None => self.populations.wait(seen),
+                None => self.mapping.populations.wait(seen),
             }
         }
     }
@@ -42,7 +58,7 @@ impl Shared {
             Ok(Copied { unproved, proofs }) => {
                 self.behind.tallies.populated.add(pages as usize);
                 self.behind.tallies.flash_writes.add(pages as usize);
-                self.step(|state| {
+                self.mapping.step(|state| {
                     for (slot, proof) in (begun.copy.slot.0..).map(SlotId).zip(&proofs) {
                         state.versions.prove(slot, *proof);
                     }
@@ -54,9 +70,9 @@ impl Shared {
                 // Errors of the disk are reported to the tasks that fetch its pages.
                 if matches!(error, TierError::Device { role: "flash", .. }) {
                     points::POPULATE_FAILED.reach();
-                    self.switch_off(&error);
+                    self.mapping.switch_off(&error);
                 }
-                self.step(|state| state.cache.populated(ticket, false));
+                self.mapping.step(|state| state.cache.populated(ticket, false));
             }
         }
     }
@@ -64,7 +80,7 @@ impl Shared {
     /// Copies a fragment.
     fn copy(&self, begun: Begun, buffer: &mut AlignedBuffer) -> Result<Copied, TierError> {
         let Begun { population: Population { first, pages, .. }, copy } = begun;
-        let page_bytes = self.options.page_bytes as usize;
+        let page_bytes = self.copies.options.page_bytes as usize;
         let bytes = &mut buffer[..pages as usize * page_bytes];
         let ids =
             move || (first.number()..).take(pages as usize).map(move |at| PageId::new(first.object(), at));
@@ -74,7 +90,7 @@ impl Shared {
             points::POPULATE_LOST.reach();
             return Err(error);
         }
-        let format = self.options.page_format;
+        let format = self.copies.options.page_format;
         let (mut unproved, mut proofs) = (Vec::new(), Vec::new());
         for (id, bytes) in ids().zip(bytes.chunks_exact_mut(page_bytes)) {
             // Bytes of somebody else are what the disk says.
@@ -85,7 +101,7 @@ impl Shared {
                 unproved.push(id);
             }
         }
-        self.flash.write(self.offset(copy.slot), bytes).map_err(flash_error)?;
+        self.copies.flash.write(self.copies.offset(copy.slot), bytes).map_err(flash_error)?;
         Ok(Copied { unproved, proofs })
     }
 }

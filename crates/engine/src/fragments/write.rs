@@ -5,17 +5,23 @@
 //! Invariant: while a page is being written it is not valid on flash. It becomes valid only when both writes
 //! are done.
 
-use super::points;
-use super::shared::{Locked, Shared, WRITES_COUNTED};
+use super::copies::FlashCopies;
+use super::mapping::{Locked, Mapping};
 use super::versions::StampedCopy;
+use super::{Base, points};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
-use crate::disk::{BATCH, Staged, WRITERS};
+use crate::disk::{BATCH, Staged, WRITERS, WriteBehind};
 use crate::error::flash_error;
 use arrayvec::ArrayVec;
 use entresol_core::{PageId, WritePath};
-use entresol_device::Io;
+use entresol_device::{BufferPool, Io};
+use entresol_format::PageFormat;
+use entresol_runtime::sync::{Rank, Semaphore};
+use std::sync::Arc;
 
+/// Writes of one fragment that the core can count.
+const WRITES_COUNTED: usize = 255;
 /// Most pages that are written at once: [`BATCH`] of those that were staged.
 pub(super) const PAGES_MAX: usize = 64;
 const _: () = assert!(
@@ -32,11 +38,29 @@ struct Path {
 
 type Paths = ArrayVec<Path, PAGES_MAX>;
 
-impl Shared {
+/// Writes of pages, staged or of a caller without memory of its own for pages.
+pub(super) struct FragmentWrites {
+    mapping: Arc<Mapping>,
+    copies: Arc<FlashCopies>,
+    behind: Arc<WriteBehind>,
+    /// For pages on their way to flash.
+    buffers: BufferPool,
+    /// Pages that may be written at once without staging: so many are counted.
+    unstaged: Semaphore,
+}
+
+impl FragmentWrites {
+    pub(super) fn new(base: &Base) -> Self {
+        let Base { mapping, copies, behind } = base.clone();
+        let buffers = BufferPool::new(copies.options.page_bytes as usize, usize::MAX);
+        let unstaged = Semaphore::new(Rank::PageTurn, WRITES_COUNTED);
+        Self { mapping, copies, behind, buffers, unstaged }
+    }
+
     pub(super) fn write(&self, staged: &[Staged<'_>]) -> Result<(), TierError> {
-        let mut paths: Paths = if self.is_running() {
-            let known = staged.iter().map(|staged| staged.page).filter(|page| self.has_place(*page));
-            self.with(|state| known.map(|page| state.begin_write(page)).collect())
+        let mut paths: Paths = if self.mapping.is_running() {
+            let known = staged.iter().map(|staged| staged.page).filter(|page| self.mapping.has_place(*page));
+            self.mapping.with(|state| known.map(|page| state.begin_write(page)).collect())
         } else {
             points::OFF_WRITE.reach();
             Paths::new()
@@ -49,11 +73,11 @@ impl Shared {
             on_flash = written.is_ok();
             if let Err(error) = written {
                 points::WRITE_THROUGH_FAILED.reach();
-                self.switch_off(&error);
+                self.mapping.switch_off(&error);
             }
         }
         if !paths.is_empty() {
-            self.step(|state| {
+            self.mapping.step(|state| {
                 for Path { page, path, copy } in &paths {
                     if let Some(copy) = copy {
                         state.versions.prove(copy.slot, copy.proof);
@@ -74,19 +98,38 @@ impl Shared {
                 staged.iter().find(|staged| staged.page == *page).expect("it is one of the staged pages");
             let mut buffer = self.buffers.take(staged.bytes.len());
             buffer.copy_from_slice(staged.bytes);
-            copy.proof = self.options.page_format.seal(&mut buffer, *page, copy.stamp);
-            copies.push((self.offset(copy.slot), buffer));
+            copy.proof = self.copies.options.page_format.seal(&mut buffer, *page, copy.stamp);
+            copies.push((self.copies.offset(copy.slot), buffer));
         }
         if copies.is_empty() {
             return Ok(());
         }
         let mut ios = ArrayVec::<Io<'_>, PAGES_MAX>::new();
         ios.extend(copies.iter().map(|(offset, data)| Io::Write { offset: *offset, data }));
-        let result = self.flash.run(&mut ios).map_err(flash_error);
+        let result = self.copies.flash.run(&mut ios).map_err(flash_error);
         drop(ios);
         self.behind.tallies.flash_writes.add(copies.len());
         copies.into_iter().for_each(|(_, buffer)| self.buffers.give_back(buffer));
         result
+    }
+
+    /// Writes adjacent pages at once. When it returns, the disk has them, and so has flash those of them that
+    /// are valid there.
+    pub(super) fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
+        let options = &self.copies.options;
+        options.expects(options.page_format != PageFormat::Native, "are evicted, not written")?;
+        options.check_whole(data)?;
+        let page_bytes = options.page_bytes as usize;
+        let mut pages = (first.0..).map(PageId).zip(data.chunks_exact(page_bytes)).peekable();
+        pages.clone().try_for_each(|(page, bytes)| self.behind.disk.check_victim(page, bytes))?;
+        while pages.peek().is_some() {
+            let some: ArrayVec<Staged<'_>, PAGES_MAX> =
+                pages.by_ref().take(PAGES_MAX).map(|(page, bytes)| Staged { page, bytes }).collect();
+            let _counted = self.unstaged.acquire(some.len());
+            self.write(&some)?;
+            self.behind.tallies.disk_writes.add(some.len());
+        }
+        Ok(())
     }
 }
 

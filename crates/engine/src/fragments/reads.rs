@@ -1,37 +1,77 @@
-//! Reads and writes of adjacent pages, for a caller that has no memory of its own for pages. Its pages are
-//! bytes of somebody else, and are written at once.
+//! Reads of pages: from flash, else from disk. Of adjacent pages, those that are side by side where they are
+//! are one request.
 //!
-//! Invariant: when a write returns, the disk has it, and so has flash if the page is valid there.
+//! Invariant: a page served from flash was proved by checksum, id and stamp, and is the version on disk. If
+//! the proof fails, the page is read from disk and its copy on flash is forgotten.
 
-use super::shared::Shared;
+use super::copies::FlashCopies;
+use super::mapping::Mapping;
 use super::versions::StampedCopy;
 use super::write::PAGES_MAX;
+use super::{Base, points};
 use crate::TierError;
-use crate::api::{ReadCounts, ReadRoute, Source};
-use crate::disk::Staged;
+use crate::api::{Fetched, ReadCounts, ReadRoute, Source};
+use crate::disk::{WriteBehind, clean};
 use arrayvec::ArrayVec;
-use entresol_core::{Fragments, PageId};
-use entresol_format::PageFormat;
-
-/// Pages that are forgotten under one hold of the latch.
-const FORGOTTEN_AT_ONCE: u64 = 512;
+use entresol_core::PageId;
+use std::sync::Arc;
 
 type Copies = ArrayVec<Option<StampedCopy>, PAGES_MAX>;
 
-impl Shared {
-    /// Native pages are evicted, and others written.
-    pub(super) fn expects_native(&self) -> Result<(), TierError> {
-        self.expects(self.options.page_format == PageFormat::Native, "are written, not evicted")
+/// See the module's header.
+pub(super) struct FragmentReads {
+    mapping: Arc<Mapping>,
+    copies: Arc<FlashCopies>,
+    behind: Arc<WriteBehind>,
+}
+
+impl FragmentReads {
+    pub(super) fn new(base: &Base) -> Self {
+        let Base { mapping, copies, behind } = base.clone();
+        Self { mapping, copies, behind }
     }
 
-    fn expects(&self, holds: bool, what: &str) -> Result<(), TierError> {
-        let format = self.options.page_format.name();
-        if holds { Ok(()) } else { Err(TierError::Config(format!("{format} pages of this cache {what}"))) }
+    pub(super) fn fetch(&self, id: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        if let Some(staged) = self.behind.fetch_staged(id, buffer)? {
+            return Ok(staged);
+        }
+        let running = self.mapping.is_running();
+        if !running {
+            points::OFF_FETCH.reach();
+        }
+        let copy = if self.mapping.has_place(id) && running {
+            self.mapping.step(|state| state.fetch(id))
+        } else {
+            None
+        };
+        self.fetch_copy(id, copy, buffer)
     }
 
-    fn check_whole(&self, bytes: &[u8]) -> Result<(), TierError> {
-        let is_whole = bytes.len().is_multiple_of(self.options.page_bytes as usize);
-        self.expects(is_whole, "are read and written as a whole")
+    /// Fetches a page of which the cache has this copy, or none.
+    fn fetch_copy(
+        &self,
+        id: PageId,
+        mut copy: Option<StampedCopy>,
+        buffer: &mut [u8],
+    ) -> Result<Fetched, TierError> {
+        while let Some(meant) = copy {
+            if self.copies.is_there(id, meant, buffer) {
+                self.behind.tallies.flash_hits.add(1);
+                return Ok(clean(Source::Flash));
+            }
+            copy = self.mapping.look(id, |state| {
+                let now = state.peek(id);
+                if now != Some(meant) {
+                    points::FETCH_MOVED.reach();
+                    return now;
+                }
+                // The slot was not given to another fragment meanwhile: the copy is damaged.
+                self.behind.tallies.damaged_clean.add(1);
+                state.cache.discard(id);
+                None
+            });
+        }
+        self.behind.fetch_from_disk(id, buffer)
     }
 
     pub(super) fn read_pages(
@@ -40,15 +80,15 @@ impl Shared {
         buffer: &mut [u8],
         how: ReadRoute,
     ) -> Result<ReadCounts, TierError> {
-        self.check_whole(buffer)?;
-        let page_bytes = self.options.page_bytes as usize;
+        self.copies.options.check_whole(buffer)?;
+        let page_bytes = self.copies.options.page_bytes as usize;
         let mut served = ReadCounts::default();
         // Past the flash, one request to the disk.
         let pages_max = if how == ReadRoute::Around { usize::MAX / page_bytes } else { PAGES_MAX };
         let mut first = first.0;
         for bytes in buffer.chunks_mut(pages_max * page_bytes) {
             let pages = (bytes.len() / page_bytes) as u64;
-            let copies = self.copies(first, pages, how);
+            let copies = self.find(first, pages, how);
             self.read_some(first, &copies, bytes, &mut served)?;
             first += pages;
         }
@@ -56,14 +96,17 @@ impl Shared {
     }
 
     /// The copies of these pages. None at all: the disk is read.
-    fn copies(&self, first: u64, pages: u64, how: ReadRoute) -> Copies {
+    fn find(&self, first: u64, pages: u64, how: ReadRoute) -> Copies {
         let ids = (first..first + pages).map(PageId);
-        if how == ReadRoute::Around || !self.is_running() || !ids.clone().all(|id| self.has_place(id)) {
+        if how == ReadRoute::Around
+            || !self.mapping.is_running()
+            || !ids.clone().all(|id| self.mapping.has_place(id))
+        {
             return Copies::new();
         }
         match how {
-            ReadRoute::Populates => self.step(|state| ids.map(|id| state.fetch(id)).collect()),
-            _ => self.with(|state| ids.map(|id| state.peek(id)).collect()),
+            ReadRoute::Populates => self.mapping.step(|state| ids.map(|id| state.fetch(id)).collect()),
+            _ => self.mapping.with(|state| ids.map(|id| state.peek(id)).collect()),
         }
     }
 
@@ -75,7 +118,7 @@ impl Shared {
         bytes: &mut [u8],
         served: &mut ReadCounts,
     ) -> Result<(), TierError> {
-        let page_bytes = self.options.page_bytes as usize;
+        let page_bytes = self.copies.options.page_bytes as usize;
         if copies.is_empty() {
             return self.read_from_disk(first, bytes, served);
         }
@@ -107,10 +150,10 @@ impl Shared {
         served: &mut ReadCounts,
     ) -> Result<(), TierError> {
         let Some(Some(StampedCopy { slot, .. })) = copies.first() else { return Ok(()) };
-        let is_read = self.flash.read(self.offset(*slot), bytes).is_ok();
-        let pages = bytes.chunks_exact_mut(self.options.page_bytes as usize);
+        let is_read = self.copies.flash.read(self.copies.offset(*slot), bytes).is_ok();
+        let pages = bytes.chunks_exact_mut(self.copies.options.page_bytes as usize);
         for ((id, copy), bytes) in (first..).map(PageId).zip(copies).zip(pages) {
-            if is_read && copy.is_some_and(|copy| self.is_proved(id, copy, bytes)) {
+            if is_read && copy.is_some_and(|copy| self.copies.is_proved(id, copy, bytes)) {
                 self.behind.tallies.flash_hits.add(1);
                 served.count(Source::Flash);
             } else {
@@ -121,7 +164,7 @@ impl Shared {
     }
 
     fn read_from_disk(&self, first: u64, bytes: &mut [u8], served: &mut ReadCounts) -> Result<(), TierError> {
-        let page_bytes = self.options.page_bytes as usize;
+        let page_bytes = self.copies.options.page_bytes as usize;
         let pages = (bytes.len() / page_bytes) as u64;
         let ids = || (first..first + pages).map(PageId);
         let disk = &self.behind.disk;
@@ -135,29 +178,5 @@ impl Shared {
             served.count(self.behind.fetch_from_disk(id, bytes)?.source);
         }
         Ok(())
-    }
-
-    pub(super) fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
-        self.expects(self.options.page_format != PageFormat::Native, "are evicted, not written")?;
-        self.check_whole(data)?;
-        let page_bytes = self.options.page_bytes as usize;
-        let mut pages = (first.0..).map(PageId).zip(data.chunks_exact(page_bytes)).peekable();
-        pages.clone().try_for_each(|(page, bytes)| self.behind.disk.check_victim(page, bytes))?;
-        while pages.peek().is_some() {
-            let some: ArrayVec<Staged<'_>, PAGES_MAX> =
-                pages.by_ref().take(PAGES_MAX).map(|(page, bytes)| Staged { page, bytes }).collect();
-            let _counted = self.unstaged.acquire(some.len());
-            self.write(&some)?;
-            self.behind.tallies.disk_writes.add(some.len());
-        }
-        Ok(())
-    }
-
-    pub(super) fn forget(&self, first: PageId, last: PageId) {
-        let pages = |from: u64| (from..=last.0.min(from + (FORGOTTEN_AT_ONCE - 1))).map(PageId);
-        for from in (first.0..=last.0).step_by(FORGOTTEN_AT_ONCE as usize) {
-            let known = pages(from).filter(|page| self.has_place(*page));
-            self.with(|state| known.for_each(|page| Fragments::discard(&mut state.cache, page)));
-        }
     }
 }

@@ -1,24 +1,19 @@
-//! The state that all tasks of a cache of fragments share: the core with its latch, the staging for the disk,
-//! and the counters.
+//! Which fragments are on flash: the core with its latch, the stamps of pages, and whether the flash is in
+//! use. All tasks share it.
 
 use super::FragmentOptions;
 use super::versions::{StampedCopy, Versions};
-use crate::api::TierMetrics;
-use crate::disk::WriteBehind;
 use crate::signal::Signal;
 use crate::{TierError, events};
-use entresol_core::{FragmentConfig, Fragments, PageId, Population, SlotId};
-use entresol_device::{BufferPool, Device};
-use entresol_format::layout::fragment_page_offset;
+use entresol_core::{FragmentConfig, Fragments, PageId, Population};
 use entresol_runtime::random;
-use entresol_runtime::sync::{Rank, Semaphore, TinyMutex, allowing_allocation};
+use entresol_runtime::sync::{Rank, TinyMutex, allowing_allocation};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use zerocopy::IntoBytes;
 
-/// Writes of one fragment that the core can count.
-pub(super) const WRITES_COUNTED: usize = 255;
+/// Pages that are forgotten under one hold of the latch.
+const FORGOTTEN_AT_ONCE: u64 = 512;
 
 /// Largest cache whose invariants are checked after every step in debug builds.
 const CHECKED_FRAGMENTS_MAX: u32 = 1024;
@@ -57,38 +52,27 @@ impl Locked<'_> {
     }
 }
 
-pub(super) struct Shared {
-    pub behind: Arc<WriteBehind>,
-    pub flash: Arc<dyn Device>,
-    pub options: FragmentOptions,
-    config: FragmentConfig,
+/// See the module's header.
+pub(super) struct Mapping {
+    pub config: FragmentConfig,
     latched: TinyMutex<Latched>,
-    /// For pages on their way to flash.
-    pub buffers: BufferPool,
     /// Notifies the workers that a population may be due.
     pub populations: Signal,
-    /// Pages that may be written at once without staging: so many are counted.
-    pub unstaged: Semaphore,
     stopped: AtomicBool,
     /// Flash is no longer used: why.
     off: TinyMutex<Option<String>>,
     is_off: AtomicBool,
 }
 
-impl Shared {
+impl Mapping {
     pub(super) fn new(
-        flash: Arc<dyn Device>,
-        disk: Arc<dyn Device>,
-        options: FragmentOptions,
+        options: &FragmentOptions,
         config: FragmentConfig,
         mut region: Vec<u64>,
     ) -> Result<Self, TierError> {
         Fragments::format(region.as_mut_bytes(), &config)
             .map_err(|error| TierError::Config(error.to_string()))?;
         Ok(Self {
-            behind: Arc::new(WriteBehind::of_format(disk, options.page_bytes, options.page_format)),
-            flash,
-            options,
             config,
             latched: TinyMutex::new(
                 Rank::CachePartition,
@@ -98,9 +82,7 @@ impl Shared {
                     begun: VecDeque::with_capacity(options.workers as usize),
                 },
             ),
-            buffers: BufferPool::new(options.page_bytes as usize, usize::MAX),
             populations: Signal::default(),
-            unstaged: Semaphore::new(Rank::PageTurn, WRITES_COUNTED),
             stopped: AtomicBool::new(false),
             off: TinyMutex::new(Rank::Failure, None),
             is_off: AtomicBool::new(false),
@@ -124,7 +106,7 @@ impl Shared {
         self.latched(|state, _| step(state))
     }
 
-    /// As [`Shared::with`], if `page` has a place on the volume and the flash is in use.
+    /// As [`Mapping::with`], if `page` has a place on the volume and the flash is in use.
     pub(super) fn look<R>(&self, page: PageId, step: impl FnOnce(&mut Locked<'_>) -> Option<R>) -> Option<R> {
         if self.has_place(page) && self.is_running() { self.with(step) } else { None }
     }
@@ -155,10 +137,6 @@ impl Shared {
         page.object() == self.config.volume && page.number() < self.config.volume_pages
     }
 
-    pub(super) fn offset(&self, slot: SlotId) -> u64 {
-        fragment_page_offset(slot, self.options.page_bytes)
-    }
-
     pub(super) fn is_running(&self) -> bool {
         !self.is_off.load(SeqCst)
     }
@@ -183,18 +161,14 @@ impl Shared {
     pub(super) fn stop(&self) {
         self.stopped.store(true, SeqCst);
         self.populations.notify_all();
-        self.behind.stop();
     }
 
-    pub(super) fn metrics(&self) -> TierMetrics {
-        let (occupancy, decision_hash) =
-            self.with(|state| (state.cache.occupancy(), state.cache.decision_hash()));
-        let pages = |fragments: u32| u64::from(fragments) * u64::from(self.config.fragment_pages);
-        TierMetrics {
-            slots: pages(occupancy.slots),
-            slots_valid: pages(occupancy.mapped),
-            decision_hash,
-            ..self.behind.tallies.read()
+    /// Copies of these pages are served no more.
+    pub(super) fn forget(&self, first: PageId, last: PageId) {
+        let pages = |from: u64| (from..=last.0.min(from + (FORGOTTEN_AT_ONCE - 1))).map(PageId);
+        for from in (first.0..=last.0).step_by(FORGOTTEN_AT_ONCE as usize) {
+            let known = pages(from).filter(|page| self.has_place(*page));
+            self.with(|state| known.for_each(|page| Fragments::discard(&mut state.cache, page)));
         }
     }
 }
