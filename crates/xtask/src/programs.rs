@@ -62,7 +62,7 @@ pub fn is_root() -> Result<bool> {
     Ok(output(Command::new("id").arg("-u"))? == "0")
 }
 
-/// The user that PostgreSQL runs as, if it is not the one who calls.
+/// The user that PostgreSQL runs as, if it is not the caller.
 #[derive(Clone, Debug, Default)]
 pub struct User(Option<(String, String)>);
 

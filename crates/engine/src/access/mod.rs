@@ -140,7 +140,7 @@ struct Common {
 }
 
 impl Access {
-    /// The front of a cache that nobody uses yet: its directory is in `region`, and no page that is served
+    /// The front of a cache that is not in use yet: its directory is in `region`, and no page that is served
     /// from flash has a position below `first`.
     pub(crate) fn new(
         options: TierOptions,
@@ -365,7 +365,7 @@ impl Access {
         self.positions.contains(&position.0) && is_listed()
     }
 
-    /// Tells everybody that a job is complete: there may be room, new jobs, and news for those who wait.
+    /// Wakes all waiters after a job is complete: there may be room, new jobs, and news for them.
     pub(crate) fn job_is_done(&self) {
         self.progress.notify_all();
         self.background.notify_one();

@@ -161,7 +161,7 @@ impl DiskPages {
         )))
     }
 
-    /// Reads `page` and proves it, if its format allows that: bytes of somebody else are what the disk says.
+    /// Reads `page` and proves it, if its format allows that: raw pages are what the disk has.
     pub(crate) fn read(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
         if let Some(missing) = self.missing_among(id, 1).first() {
             return self.read_missing(*missing, buffer);
@@ -274,7 +274,7 @@ impl DiskPages {
         LabelDevice { device: self.home.label(), syncs: &self.syncs }
     }
 
-    /// As the record beside the label has it, of a flash that failed.
+    /// Sets the missing pages, as the label's record of a failed flash has them.
     pub(crate) fn lacks(&self, missing: Missing) {
         // Nobody uses these pages yet.
         let _ = self.missing.set(missing);
@@ -296,7 +296,7 @@ impl DiskPages {
         self.lost().is_some_and(|missing| missing.count().0 > 0)
     }
 
-    /// If this label says so, pages are lost: as the record beside it has it.
+    /// If this label says so, pages are lost: those in the record with it.
     pub(crate) fn find_lost(&self, label: &Label, rescue: Option<Arc<dyn Rescue>>) -> Result<(), TierError> {
         if !label.lost {
             return Ok(());

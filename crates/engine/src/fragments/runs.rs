@@ -1,7 +1,7 @@
-//! Reads and writes of adjacent pages, for a caller that has no memory of its own for pages. Its pages are
-//! bytes of somebody else, and are written at once.
+//! Reads and writes of adjacent pages, for a caller without memory of its own for pages. Its pages are raw,
+//! and are written at once.
 //!
-//! Invariant: when a write returns, the disk has it, and so has flash if the page is valid there.
+//! Invariant: when a write returns, the disk has it. So has the flash, if the page is valid there.
 
 use super::shared::Shared;
 use super::versions::StampedCopy;
@@ -67,7 +67,7 @@ impl Shared {
         }
     }
 
-    /// Reads pages: those that lie side by side where they are, in one request.
+    /// Reads pages: adjacent ones in one request.
     fn read_some(
         &self,
         first: u64,

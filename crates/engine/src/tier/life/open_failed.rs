@@ -124,7 +124,8 @@ pub(super) fn open(
     let parts = assemble(base, superblock, region, pages)?;
     let (access, disk) = (&parts.floor.access, &parts.floor.disk);
     let missing = Missing::restored(&record, access.clone());
-    // Without the flash nobody knows what arrived there: all of it, so that nothing is lost in silence.
+    // The last writes to the absent flash are not known. So all of its pages count as newer: no loss is
+    // silent.
     let is_newer = |page: PageId| {
         let found = access.with(|partition| partition.peek(page));
         !is_read || matches!(found, Ok(Lookup::Flash { dirty: true, .. }))
