@@ -1,10 +1,10 @@
 //! The `entresol` command: experiments, inspection and checks from a terminal.
 //!
 //! Exit status: 0 all well; 1 a check failed (an invariant of a flash cache is broken, or TPC-C's consistency
-//! conditions do not hold); 2 bad input or a failure. A status other than 0 has one sentence on stderr that
-//! says what, where and what to do. A reader of stdout that has ended (`entresol | head`) is no failure: the
-//! command ends quietly, with status 0 if all else succeeded. Invariant: everything that can be validated is
-//! validated before work starts, and an output file is written whole or not at all.
+//! conditions do not hold); 2 bad input or a failure. With a status other than 0, one sentence on stderr
+//! names the fault, its place and the remedy. If the reader of stdout has ended (`entresol | head`), the
+//! command ends quietly, with status 0 if all else succeeded. Invariant: input is validated before work
+//! starts, as far as possible; an output file is written whole or not at all.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -117,8 +117,8 @@ pub fn bytes_per_slot(policy: PolicyKind) -> usize {
     (bytes(more) - bytes(fewer)) / (more - fewer) as usize
 }
 
-/// The proof that a region holds a partition, and of which configuration: made once, and then carried by
-/// whoever attaches to that region again and again.
+/// The proof that a region holds a partition of a configuration. It is made once, and used at each later
+/// attach to that region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     config: Config,

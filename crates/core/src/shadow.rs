@@ -45,7 +45,7 @@ const RECENT: u64 = 4;
 const SETTLED: u64 = 4;
 const SEED: u64 = 0x5AD0;
 
-/// Policies that run beside each cache, where its mode allows them.
+/// Policies of the shadows of each cache, where its mode allows them.
 const OTHERS: [PolicyKind; 5] =
     [PolicyKind::FaceGsc, PolicyKind::Reuse, PolicyKind::Lc, PolicyKind::S3Fifo, PolicyKind::ReuseSlots];
 

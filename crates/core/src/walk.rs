@@ -1,9 +1,9 @@
 //! Walks over the pages in the cache, in steps between which the cache is used.
 //!
 //! Pages move meanwhile: from a staging frame to a slot when they are written, and from a slot to a frame
-//! when they get a second chance. Invariant: a walk goes the way that pages move. With log placement they
-//! move to greater positions only, so it goes through the positions in ascending order. With slot placement
-//! pages that nobody hands down move from frames to slots only, so the frames come first.
+//! when they get a second chance. Invariant: a walk has the direction in which pages move. With log placement
+//! they move to greater positions only, so it takes the positions in ascending order. With slot placement
+//! pages without a new eviction move from frames to slots only, so the frames come first.
 
 use crate::PageId;
 use crate::partition::Partition;
@@ -21,7 +21,7 @@ impl Partition<'_> {
     /// Goes on with a walk by so many places, and calls `meet` with the pages there. False: it is over.
     ///
     /// Each page that is in the cache from the first step to the last is met, unless it is handed down
-    /// meanwhile; with log placement even then, unless the ring goes round more than once. A page that moves
+    /// meanwhile; with log placement even then, unless the ring turns more than once. A page that moves
     /// may be met twice.
     pub fn walk(&self, walk: &mut Walk, places: u32, mut meet: impl FnMut(PageId)) -> bool {
         let contents = self.contents();
@@ -30,7 +30,7 @@ impl Partition<'_> {
             Partition::Log(log) => {
                 walk.next = walk.next.max(log.ring.head.released);
                 let rear = contents.staging.window.rear;
-                // Else it would not end where pages enter faster than it goes on.
+                // Else it would not end where pages enter faster than it advances.
                 rear.min(*walk.end.get_or_insert(rear + u64::from(directory.slots)))
             }
             Partition::Slots(_) => self.entries().into(),

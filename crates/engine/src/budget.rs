@@ -1,10 +1,10 @@
 //! Writes to flash within so many bytes a day.
 //!
 //! A bucket fills at the rate of the budget, up to an hour's worth, and every byte that is written to flash
-//! leaves it. As it empties, what saves least goes first. Policies that weigh costs are told how much a
-//! write must be worth: the emptier the bucket, the more, until as much is written as flows in. With other
-//! policies, pages that were only read stay out first, then there are no second chances, then writes go to
-//! disk instead. So a burst is served, and the day's sum is kept to within an hour's worth.
+//! leaves it. As it empties, the pages that save least are dropped first. Policies that weigh costs are told
+//! how much a write must be worth: the emptier the bucket, the more, until as much is written as flows in.
+//! With other policies, pages that were only read stay out first, then there are no second chances, then
+//! writes go to disk instead. So a burst is served, and the day's sum is kept to within an hour's worth.
 
 use entresol_core::Costs;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Measuring what devices cost.
 //!
 //! Each rate is that of a device with a queue of work, since that is what limits a busy cache. A disk is only
-//! read: it may hold somebody's data. Its writes are taken to cost as much.
+//! read: it may have data. Its writes are taken to cost as much.
 //!
 //! Writes in a row are measured as a ring makes them: group by group, over and over the same place. A drive
 //! that was written at random moves other pages out of the blocks that it erases, and some groups wait for

@@ -1,7 +1,7 @@
 //! Points at which a front stops for ever, to be killed there (feature `hooks`): tests of dying fronts only.
 //!
-//! A process sets one hook, by name and by how often its point is passed before. When it is reached, the
-//! process makes a file, by which others know that it stands there.
+//! A process sets one hook: a name, and the number of passes of its point that are ignored. At the next pass
+//! the process makes a file, by which other processes know that it has stopped there.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -3,8 +3,8 @@
 
 use entresol_objects::{Locator, ObjectId};
 
-/// What the objects of a cache are called. Numbers are the cache's own; a home goes by the name, which the
-/// database knows, too.
+/// What the objects of a cache are called. Numbers are the cache's own; a home is found by the name, which
+/// the database knows, too.
 pub trait Names: Send + Sync {
     /// The name of a live object. `None`: it was retired, and its pages are dead.
     fn locator(&self, object: ObjectId) -> Option<Locator>;

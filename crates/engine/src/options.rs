@@ -64,7 +64,7 @@ pub struct TierOptions {
     pub measures_costs: bool,
     /// How much may be written to flash, where the policy weighs what a write is worth.
     pub write_budget: WriteBudget,
-    /// Shadows run beside the cache, if it is large enough and in one process: see
+    /// Shadows run with the cache, if it is large enough and in one process: see
     /// [`crate::TierMetrics::forecasts`]. They take at most a twentieth of the directory's memory.
     pub shadows: bool,
 }

@@ -2,7 +2,7 @@
 //! One latch guards both, so a look-up and the question whether its page is dead are one step.
 //!
 //! The memory is this process's own, or an area of the segment that many share. There a process may die in
-//! the middle of a step: then the latch is given up, and nobody gets it any more.
+//! the middle of a step: then the latch is given up, and no task gets it any more.
 
 use crate::{TierError, TierOptions};
 use entresol_core::{Partition, region_bytes};

@@ -1,4 +1,4 @@
-//! Reads what lies on flash after the newest complete segment: the summaries of groups, and where these do
+//! Reads the part of the flash after the newest complete segment: the summaries of groups, and where these do
 //! not suffice, their pages.
 
 use crate::buffer::AlignedBuffer;
@@ -50,7 +50,7 @@ pub(crate) struct ScannedGroup {
     pub told_by: u64,
 }
 
-/// A group's summary as it lies on flash.
+/// A group's summary on flash.
 pub(crate) struct Raw {
     pub group: ScannedGroup,
     pub head: summary::Head,
@@ -58,7 +58,7 @@ pub(crate) struct Raw {
     pub is_lone: bool,
 }
 
-/// What lies where a group's summary belongs.
+/// The content of the place of a group's summary.
 pub(crate) enum Block {
     /// It.
     Summary(Raw),
@@ -385,7 +385,7 @@ impl<'a> Reader<'a> {
         Ok(groups)
     }
 
-    /// A group that is durable, with what lies where its summary belongs.
+    /// A group that is durable, with the content of its summary's place.
     pub(crate) fn durable_group(&mut self, number: u64, block: Block) -> Result<ScannedGroup, TierError> {
         let group_pages = self.superblock.group_pages;
         match block {

@@ -1,4 +1,4 @@
-//! Shadows beside the cache: what other policies and sizes would make of its load ([`ShadowPlan`]).
+//! The shadows of a cache: what other policies and sizes would make of its load ([`ShadowPlan`]).
 //!
 //! Invariants: shadows decide, and do nothing: no page, device or counter of the cache depends on them. They
 //! have a latch of their own, which only drawn pages take, and never with another one.

@@ -1,4 +1,4 @@
-//! A front in another process than the back's: [`SharedFront`].
+//! A front in another process than the back: [`SharedFront`].
 
 use crate::access::{self, Access, Answer, Bell, BoardRef, FetchResult, Offered, Opened, Request};
 use crate::api::{Evicted, Fetched, PageSet, Victim};
@@ -13,12 +13,12 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where processes share a cache. All of them name the same values. A cache that is opened again keeps the
-/// place of its memory: that is where fronts of the open before are found and told. If the place changes,
-/// the owner ends those fronts first.
+/// The place where processes share a cache. All of them use the same values. A cache that is opened again
+/// keeps its place: there the new back finds the fronts of the earlier open, and notifies them. If the place
+/// changes, the owner ends those fronts first.
 #[derive(Clone)]
 pub struct Sharing {
-    /// The segment's memory.
+    /// The memory of the segment.
     pub memory: Arc<dyn SegmentMemory>,
     /// Most fronts at a time.
     pub fronts: u32,
@@ -31,24 +31,24 @@ impl Sharing {
     }
 }
 
-/// Memory for a segment. A path is one: the memory is that of a file. A program that has memory of another
-/// kind, a descriptor that it has inherited or memory that its parent has mapped, makes its own
-/// ([`Segment::attach_fd`], [`Segment::create_over`]).
+/// Memory for a segment. A path is an implementation: the memory of a file. A program with another kind of
+/// memory (an inherited descriptor, a mapping of its parent) implements it with [`Segment::attach_fd`] and
+/// [`Segment::create_over`].
 pub trait SegmentMemory: Send + Sync {
-    /// What it is called in errors.
+    /// Its name in errors.
     fn name(&self) -> String;
 
     /// A new segment, which replaces an older one.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why it cannot be made.
     fn create(&self, plan: &Plan) -> Result<NewSegment, SegmentError>;
 
-    /// The segment that is there. `None`: there is none at all. A back asks, too, so that fronts of an older
-    /// back go on no longer; if it cannot be found here, the program sees to it that there are none.
+    /// The existing segment. `None`: there is none. A new back also calls this, to stop the fronts of an
+    /// older back. If an older segment cannot be found by this call, the program must end its fronts itself.
     ///
     /// # Errors
-    /// Why it is not one of this plan.
+    /// The difference from `plan`.
     fn attach(&self, plan: &Plan) -> Result<Option<Segment>, SegmentError>;
 }
 
@@ -69,7 +69,7 @@ impl SegmentMemory for PathBuf {
     }
 }
 
-/// Bytes of the segment of a cache with these options, for memory that is to be there before the cache.
+/// Bytes of the segment of a cache with these options, for memory that is made before the cache.
 ///
 /// # Errors
 /// [`TierError::Config`]: no such cache can be shared.
@@ -77,13 +77,13 @@ pub fn segment_bytes(options: &TierOptions, fronts: u32) -> Result<usize, TierEr
     access::segment_bytes(options, fronts)
 }
 
-/// What is particular to one front.
+/// Options of one front.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachOptions {
-    /// Direct I/O on the flash device. The pages that are handed in are to be aligned for it, or each fetch
+    /// Direct I/O on the flash device. The caller's buffers must be aligned for it; otherwise each fetch
     /// takes memory for a copy.
     pub is_direct: bool,
-    /// Asked after each wait: whether the caller is to wait no longer. Then the call that waits returns
+    /// Called after each wait. True: the caller must stop waiting, and its call returns
     /// [`TierError::Interrupted`].
     pub interrupted: Option<fn() -> bool>,
     /// Attach although the flash device cannot be read. Pages in the cache are then fetched from disk, and
@@ -97,15 +97,15 @@ impl Default for AttachOptions {
     }
 }
 
-/// What became of a page that was handed down.
+/// The outcome of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handed {
     /// The cache has it.
     Taken(Evicted),
-    /// Nothing was done: the mode wants the page on disk first. The caller writes it there and evicts it
-    /// again, with `dirty` false.
+    /// No change: the mode requires the page on disk first. The caller writes it there and evicts it again,
+    /// with `dirty` false.
     DiskFirst,
-    /// Nothing was done: the page belongs on disk only. If it is clean, no copy of it is in the cache. If it
+    /// No change: the page belongs on disk only. If it is clean, no copy of it is in the cache. If it
     /// is dirty, the caller writes it there: with [`SharedFront::write_around`], or by itself after
     /// [`SharedFront::take_out`].
     DiskOnly,
@@ -118,14 +118,14 @@ pub enum Handed {
 /// process may be killed at any moment. After [`TierError::Gone`] it attaches again, as soon as that
 /// succeeds; then pages that were not durable may be in older versions, as after a crash.
 ///
-/// A front is used by one thread at a time; threads attach for themselves. Who uses it keeps the order of
-/// work on a page, as a buffer pool does: no fetch of a page while it is evicted.
+/// A front is used by one thread at a time; each thread attaches its own. The user orders the work on a page,
+/// as a buffer pool does: no fetch of a page during its eviction.
 pub struct SharedFront {
     pub(crate) access: Access,
     pub(crate) lsns: Option<Lsns>,
     service: Bell,
     opened: Opened,
-    /// Not `Sync`: a front says in one word what it holds.
+    /// Not `Sync`: a front has one word for the latch or frame that it holds.
     _alone: PhantomData<Cell<()>>,
 }
 
@@ -210,10 +210,11 @@ impl SharedFront {
         self.access.cached.is_dirty(page).unwrap_or(false)
     }
 
-    /// Hands a page down; waits for room. From [`Handed::Taken`] on fetches serve this version.
+    /// Evicts a page from its owner's memory to the cache; waits for room. After [`Handed::Taken`] fetches
+    /// serve this version.
     ///
     /// # Errors
-    /// The tier's. Of [`TierError::Gone`]: the page may be in the cache or not.
+    /// The tier's. After [`TierError::Gone`] the page may be in the cache or not.
     pub fn evict(&self, victim: Victim, data: &[u8]) -> Result<Handed, TierError> {
         if let Some(elsewhere) = self.elsewhere(&victim, data)? {
             return Ok(elsewhere);
@@ -222,7 +223,7 @@ impl SharedFront {
         Ok(self.handed(&victim, offered))
     }
 
-    /// As [`SharedFront::evict`]. `None` instead of waiting; nothing was done then.
+    /// As [`SharedFront::evict`], without a wait. `None`: there is no room, and nothing was changed.
     ///
     /// # Errors
     /// As [`SharedFront::evict`].
@@ -234,13 +235,13 @@ impl SharedFront {
         Ok(offered.map(|offered| self.handed(&victim, offered)))
     }
 
-    /// Writes `page` to disk past the cache: `write` does, durably. As [`Deletes::forget_for`] otherwise.
+    /// Writes `page` to disk past the cache, by `write`, which must be durable when it returns. Otherwise as
+    /// [`Deletes::forget_for`].
     ///
-    /// From its return on every front is served the new version, and the next flush or checkpoint that
-    /// begins then keeps it so. If the cache's process, or the machine, ends before that flush is done, the
-    /// next open may find the copy that the cache had: it is served then, and written over the new version on
-    /// disk if it was dirty. As for an eviction that was not flushed, the caller's log repeats the change. A
-    /// caller without one flushes before it relies on the write.
+    /// After this call every front is served the new version. The next flush or checkpoint makes that
+    /// durable. If the cache's process or the machine ends before, the next open may find the cache's older
+    /// copy. That copy is then served, and if it was dirty, written over the new version on disk. As after an
+    /// unflushed eviction, the caller's log repeats the change. A caller without a log must flush.
     ///
     /// # Errors
     /// As there.
@@ -254,7 +255,7 @@ impl SharedFront {
         Ok(())
     }
 
-    /// What becomes of a page that the mode, or its format, does not let enter the flash now.
+    /// The outcome for a page that cannot enter the flash now, because of the mode or the format.
     fn elsewhere(&self, victim: &Victim, data: &[u8]) -> Result<Option<Handed>, TierError> {
         self.check_length(data)?;
         let options = &self.access.options;
@@ -283,16 +284,16 @@ impl SharedFront {
         }
     }
 
-    /// Has the back make everything durable that any front has handed down before, and all forgotten pages.
-    /// What callers wrote to disk themselves, they sync themselves.
+    /// Asks the back to make durable all pages that any front has evicted before, and all deletions. Callers
+    /// sync their own writes to disk themselves.
     ///
     /// # Errors
-    /// What failed. Then nothing is known of pages handed down since the last flush.
+    /// The failure. Pages that were evicted since the last flush may then be durable or not.
     pub fn flush(&self) -> Result<(), TierError> {
         self.ask(|board| &board.flushes)
     }
 
-    /// Has the back make a checkpoint, as [`crate::Layer::checkpoint`].
+    /// Asks the back for a checkpoint, as [`crate::Layer::checkpoint`].
     ///
     /// # Errors
     /// As [`SharedFront::flush`].
@@ -300,10 +301,9 @@ impl SharedFront {
         self.ask(|board| &board.checkpoints_asked)
     }
 
-    /// As [`SharedFront::checkpoint`]. With it the flash records how far the owner is, in the owner's own
-    /// count: where the owner's last complete checkpoint was, and where this one is. An owner that was put
-    /// back to an earlier state, or finds an earlier state of the flash, is at neither ([`crate::marks_on`]).
-    /// One caller at a time.
+    /// As [`SharedFront::checkpoint`]. The flash also records two marks in the owner's own count: that of the
+    /// owner's last complete checkpoint, and that of this one. If the owner was put back to an earlier state,
+    /// or the flash was, the owner's mark is neither of them ([`crate::marks_on`]). One caller at a time.
     ///
     /// # Errors
     /// As [`SharedFront::flush`].
@@ -312,10 +312,10 @@ impl SharedFront {
         self.checkpoint()
     }
 
-    /// Has the back copy pages to disk, as [`crate::FlashTier::destage`].
+    /// Asks the back to copy pages to disk, as [`crate::FlashTier::destage`].
     ///
     /// # Errors
-    /// What failed. Then some of the pages may be on disk.
+    /// The failure. Some of the pages may then be on disk.
     pub fn destage(&self, pages: &PageSet) -> Result<(), TierError> {
         let Some(holder) = self.access.seat.as_ref().map(|seat| seat.holder()) else {
             unreachable!("a front in another process has a seat")
@@ -348,10 +348,10 @@ impl SharedFront {
         Err(waited)
     }
 
-    /// Takes `page` out of the cache, before its owner writes a newer version of it to disk that is durable
-    /// only later: its newest version here is durable on disk first. So after a crash nobody finds an older
-    /// one than the cache had. For [`Handed::DiskOnly`] and dirty pages, where the owner has a log that
-    /// repeats what the disk lacks.
+    /// Removes `page` from the cache, before its owner writes a newer version to disk that is durable only
+    /// later. The cache's version is made durable on disk first. So after a crash no read finds an older
+    /// version than the cache had. For [`Handed::DiskOnly`] and dirty pages of an owner whose log repeats the
+    /// changes that the disk lacks.
     ///
     /// # Errors
     /// As [`SharedFront::destage`] and [`Deletes::forget`].
@@ -380,8 +380,8 @@ impl SharedFront {
         self.access.cached.survey(count)
     }
 
-    /// The names of the live objects with numbers from `first` on, put into `names`. Returns the number to
-    /// go on with. `None`: there are no more.
+    /// Puts the names of the live objects with numbers from `first` on into `names`. Returns the number for
+    /// the next call. `None`: there are no more.
     ///
     /// # Errors
     /// As [`SharedFront::define`].
@@ -393,7 +393,7 @@ impl SharedFront {
         self.access.objects.names(first, names)
     }
 
-    /// Why a request was not done.
+    /// The reason why a request failed.
     fn could_not(&self) -> TierError {
         self.access.signals.check_running().err().unwrap_or_else(|| {
             TierError::Refused(
@@ -437,7 +437,7 @@ impl Deletes for SharedFront {
         self.access.forgets.forget_range((first, last))
     }
 
-    /// `make_dead` does not use this front. If it fails, the cache is given up, and is to be opened again.
+    /// `make_dead` does not use this front. If it fails, the cache is given up, and must be opened again.
     fn forget_for<E: From<TierError>>(
         &self,
         first: PageId,

@@ -2,7 +2,7 @@
 //! instead of copying them (Saxena, Swift, Zhang: *FlashTier*, EuroSys 2012; thesis §2.4).
 //!
 //! The interface is FlashTier's: `write-clean`, `write-dirty`, `read` (which may answer "not present"),
-//! `evict`, `clean`, `exists`. Space for a new data block comes from *silent eviction*: the data block
+//! `evict`, `clean`, `exists`. Space for a new data block is gained by *silent eviction*: the data block
 //! without a dirty page and with the fewest valid pages is erased, and its pages are dropped (SE-Util). With
 //! [`SilentEviction::Merge`] such a block may also become a log block, until the log has its largest share:
 //! fewer merges (SE-Merge).

@@ -48,7 +48,7 @@ pub struct BenchConfig {
     pub clients: u32,
     /// DRAM frames in per cent of the database's pages.
     pub dram_percent: f64,
-    /// Which DRAM frame goes first.
+    /// Which DRAM frame is evicted first.
     pub replacement: Replacement,
     /// Profile name of the flash device.
     pub flash_device: String,

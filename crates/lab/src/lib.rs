@@ -1,4 +1,4 @@
-//! Experiments on the store and the engine, the papers' figures, and reports that put ours beside theirs.
+//! Experiments on the store and the engine, the papers' figures, and reports that compare ours with theirs.
 #![forbid(unsafe_code)]
 
 pub mod advise;

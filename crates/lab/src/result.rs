@@ -92,7 +92,7 @@ impl TpccResult {
 pub struct RestartResult {
     /// As in [`TpccResult`].
     pub system: String,
-    /// Seconds between checkpoints; the kill comes in the middle of an interval.
+    /// Seconds between checkpoints; the kill is in the middle of an interval.
     pub checkpoint_interval_s: f64,
     /// As in [`TpccResult`].
     pub flash_percent: f64,

@@ -231,7 +231,7 @@ stats! {
     staged_clean: "Clean pages taken.";
     already_cached: "Clean pages offered with an equal copy in the cache.";
     refused_clean: "Clean pages not taken, for there was no room.";
-    disk_only: "Dirty pages that went to disk past the cache.";
+    disk_only: "Dirty pages written to disk past the cache.";
     written_through: "Changed pages written to their files by the server itself, and taken as clean ones.";
     kept_out: "Pages offered of relations that are kept out of the cache.";
     over_budget: "Pages offered while the budget of writes to flash is short.";

@@ -1,10 +1,10 @@
-//! A number that is raised when something has changed, and that others wait for.
+//! A number that is raised after each change of a condition. Tasks wait for the next number.
 //!
-//! A waiter takes the number that it has [`Epoch::seen`], looks whether its condition holds, and if not waits
-//! for another number. A task that changes something changes it first and raises the number then.
+//! A waiter takes the present number ([`Epoch::seen`]) and then looks at its condition. If the condition does
+//! not hold, it waits for another number. A task makes its change first, and then raises the number.
 //!
 //! The word is twice the number, plus one if a task may sleep. A waiter sets that mark only on the number
-//! that it has seen, in one step. A raise changes the number and takes the mark away, in one step. So either
+//! that it has seen, in one step. A raise changes the number and clears the mark, in one step. So either
 //! the raise finds the mark and wakes all, or the waiter finds another number and does not sleep. The mark of
 //! a waiter that died or gave up stays in the word; the next raise then makes one needless system call.
 //!

@@ -1,5 +1,5 @@
-//! The pages of the store as far as they are known in memory: its end, its free pages, and who may change
-//! these.
+//! The pages of the store as far as they are known in memory: its end, its free pages, and the right to
+//! change these.
 //!
 //! Invariant: pages are allocated and freed only by structure modifications, which hold the modification
 //! lock, and in the same log record that links or unlinks them. The hints here may be wrong: the bitmap

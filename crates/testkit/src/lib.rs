@@ -14,7 +14,7 @@
 //! | [`campaign`] | a crash at every operation, restarts, crashes of restarts |
 //! | [`mutants`] | named bugs, each of which must be noticed |
 //! | [`points`] | short runs that reach every named code point |
-//! | [`raw`] | caches of bytes of somebody else, flushed and forgotten |
+//! | [`raw`] | caches of raw pages, flushed and forgotten |
 //! | [`shared`] | memory that processes share, and survive each other in |
 //! | [`report`] | what was found, with seeds and commands that replay it |
 //! | [`mod@torture`] | all faults on random configurations, counted |

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let is_help = matches!(error.kind(), ErrorKind::DisplayHelp);
-            // Nothing is lost if nobody reads it.
+            // A lost message does no harm here.
             let _ = error.print();
             return if is_help { ExitCode::SUCCESS } else { ExitCode::from(2) };
         }

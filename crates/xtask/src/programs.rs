@@ -57,17 +57,17 @@ pub fn sha256(file: &Path) -> Result<String> {
     Ok(sum.to_owned())
 }
 
-/// Whether this process is root, whom PostgreSQL refuses.
+/// Whether this process is root. PostgreSQL refuses to run as root.
 pub fn is_root() -> Result<bool> {
     Ok(output(Command::new("id").arg("-u"))? == "0")
 }
 
-/// The user that PostgreSQL runs as, if it is not the one who calls.
+/// The user that PostgreSQL runs as, if it is not the caller.
 #[derive(Clone, Debug, Default)]
 pub struct User(Option<(String, String)>);
 
 impl User {
-    /// The user called `name`, to whom only root can change. Nobody else is asked for by `None`.
+    /// The user called `name`, which only root may choose. `None`: the caller.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Means, and what goes to the JSON file.
+//! Means, and the content of the JSON file.
 
 use anyhow::{Context, Result};
 use serde::Serialize;

@@ -40,7 +40,7 @@ CREATE FUNCTION entresol_stat(
     OUT objects_refused bigint
 ) RETURNS record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 
--- What became of the cache: "serving", or "off" if it goes on without its flash, with the reason.
+-- The state of the cache: "serving", or "off" if it runs without its flash, with the reason.
 CREATE FUNCTION entresol_state(OUT state text, OUT mode text, OUT reason text, OUT stats_reset timestamptz)
 RETURNS record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 
@@ -78,7 +78,7 @@ COMMENT ON COLUMN entresol_stat.already_cached IS
 COMMENT ON COLUMN entresol_stat.refused_clean IS
     'Clean pages not taken, for there was no room.';
 COMMENT ON COLUMN entresol_stat.disk_only IS
-    'Dirty pages that went to disk past the cache.';
+    'Dirty pages written to disk past the cache.';
 COMMENT ON COLUMN entresol_stat.written_through IS
     'Changed pages written to their files by the server itself, and taken as clean ones.';
 COMMENT ON COLUMN entresol_stat.kept_out IS
@@ -134,7 +134,7 @@ COMMENT ON COLUMN entresol_stat.objects_retired IS
 COMMENT ON COLUMN entresol_stat.objects_refused IS
     'Times that the table of forks was full.';
 COMMENT ON COLUMN entresol_stat.state IS
-    '"serving", or "off" if the server goes on without its flash.';
+    '"serving", or "off" if the server runs without its flash.';
 COMMENT ON COLUMN entresol_stat.mode IS
     '"write-back" or "write-through".';
 COMMENT ON COLUMN entresol_stat.reason IS

@@ -1,8 +1,8 @@
 //! The receiving side of a connection after its handshake: requests, and the data of writes, which is
 //! received into the buffer that it is written from.
 //!
-//! Invariant: before the thread waits for anything but flash, and its socket meanwhile, the hits that it
-//! reads itself are at an end and their replies sent.
+//! Invariant: the thread may wait for flash and its socket at a time. Before any other wait, it has ended the
+//! hits that it reads itself, and has sent their replies.
 
 use super::Shared;
 use super::connection::Connection;

@@ -234,7 +234,7 @@ impl Steering {
         self.state.lock().followed
     }
 
-    /// Whether a request goes around the cache that ends a stream of so many bytes.
+    /// Whether the last request of a stream of so many bytes bypasses the cache.
     pub fn is_long(&self, stream_bytes: u64) -> bool {
         let limit = self.sequential_bytes.load(Relaxed);
         limit > 0 && stream_bytes >= limit

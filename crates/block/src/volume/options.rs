@@ -61,7 +61,7 @@ impl CacheOptions {
         }
     }
 
-    /// The same, without the notes of an earlier program.
+    /// The same options, without the notes of an earlier program.
     #[must_use]
     pub(crate) fn for_a_new_life(mut self) -> Self {
         if let Self::Pages(options) = &mut self {
@@ -70,7 +70,7 @@ impl CacheOptions {
         self
     }
 
-    /// The same, on a flash device with any content or not.
+    /// The same options. `overwrite`: a flash device with any content is accepted.
     #[must_use]
     pub fn overwriting(mut self, overwrite: bool) -> Self {
         match &mut self {
@@ -80,8 +80,7 @@ impl CacheOptions {
         self
     }
 
-    /// Whether a cache with these options, opened where one with the options `old` was closed, finds its
-    /// pages.
+    /// Whether a cache that was closed with the options `old` keeps its pages if it is opened with these.
     pub fn keeps_pages_of(&self, old: &Self) -> bool {
         let sizes = |options: &TierOptions| (options.page_bytes, options.page_format, options.slots);
         match (self, old) {
@@ -92,10 +91,10 @@ impl CacheOptions {
         }
     }
 
-    /// The same in another mode.
+    /// The same options in another mode.
     ///
     /// # Errors
-    /// If the policy does not have it.
+    /// If the policy does not have that mode.
     pub fn in_mode(&self, mode: Mode) -> Result<Self, TierError> {
         match self {
             Self::Pages(options) => {
@@ -136,7 +135,7 @@ impl CacheOptions {
         }
     }
 
-    /// Opens the cache. Returns messages for the owner, too.
+    /// Opens the cache. Returns it with messages for the owner.
     pub(crate) fn open(
         &self,
         flash: &Arc<dyn Device>,
@@ -153,8 +152,8 @@ impl CacheOptions {
         }
     }
 
-    /// Opens a disk that lacks pages since its flash failed, without that flash. Returns messages for the
-    /// owner, too.
+    /// Opens a disk without its failed flash, though it lacks pages that only the flash had. Returns the
+    /// cache with messages for the owner.
     pub(crate) fn open_without_flash(
         &self,
         home: &Arc<InPlaceDisk>,
@@ -171,7 +170,7 @@ impl CacheOptions {
     }
 }
 
-/// The pages of a disk, side by side.
+/// The disk as an array of pages, without gaps between them.
 fn whole(home: &Arc<InPlaceDisk>, options: &TierOptions) -> Arc<WholeDisk> {
     WholeDisk::new(home.clone(), options.page_bytes)
 }

@@ -1,13 +1,13 @@
-//! Which pages are being written: writers of the same page take turns.
+//! The pages that are being written: writers of the same page take turns.
 //!
-//! Invariant: of two ranges that overlap, the one that came first is held first. So no writer starves, and no
-//! two wait for each other, since a writer holds one range at a time.
+//! Invariant: of two ranges that overlap, the earlier request is granted first. So no writer starves. A
+//! writer holds one range at a time, so no two writers wait for each other.
 
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Task, current, park};
 use std::ops::Range;
 
-/// Ranges of pages that are held or waited for. There are never more of them than writers.
+/// Ranges of pages that are held or waited for, at most one for each writer.
 pub(super) struct Ranges(TinyMutex<State>);
 
 struct State {
@@ -51,7 +51,7 @@ impl Ranges {
 }
 
 impl State {
-    /// Whether the range can be held now; then it is.
+    /// Takes the range if no earlier one overlaps it. Returns whether it is held.
     fn take(&mut self, ticket: u64, pages: &Range<u64>) -> bool {
         let overlaps = |other: &Range<u64>| other.start < pages.end && pages.start < other.end;
         for entry in &mut self.entries {

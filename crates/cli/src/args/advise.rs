@@ -28,7 +28,7 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "MONEY", value_parser = values::money, conflicts_with = "target_latency")]
     #[arg(allow_negative_numbers = true, help_heading = "Money")]
     pub budget: Option<f64>,
-    /// Mean response that is fast enough, e.g. 500us or 2ms: the cheapest with that is advised [default:
+    /// Sufficient mean response, e.g. 500us or 2ms: advises the cheapest configuration that has it [default:
     /// within 10 % of the shortest that was found]
     #[arg(long, value_name = "TIME", value_parser = values::latency, help_heading = "Money")]
     #[arg(allow_hyphen_values = true)]

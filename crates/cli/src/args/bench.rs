@@ -28,7 +28,7 @@ pub enum Bench {
     Restart(Box<RestartArgs>),
 }
 
-/// The systems, each with what it is, and examples.
+/// The systems with their descriptions, and examples.
 fn tpcc_examples() -> String {
     let line = |system: System| match system.cache() {
         Some(cache) => format!("  {:<11} {}\n", system.name(), cache.about()),

@@ -66,7 +66,7 @@ pub struct MachineArgs {
     /// File or block device of the write-ahead log
     #[arg(long, value_name = "PATH", requires = "real", help_heading = "Real devices")]
     pub log: Option<PathBuf>,
-    /// Use these paths even where they hold something, be it a database of Entresol
+    /// Use these paths even if they have content, also a database of Entresol
     #[arg(long, requires = "real", help_heading = "Real devices")]
     pub overwrite: bool,
 

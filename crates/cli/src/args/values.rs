@@ -138,7 +138,7 @@ pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{text:?} is not a seed; give a whole number from 0 to {}", u64::MAX))
 }
 
-/// Which DRAM frame is evicted first.
+/// The order of eviction from DRAM.
 pub fn replacement(text: &str) -> Result<Replacement, String> {
     match text {
         "lru" => Ok(Replacement::Lru),
@@ -147,7 +147,7 @@ pub fn replacement(text: &str) -> Result<Replacement, String> {
     }
 }
 
-/// Stands for every policy of the engine for pages.
+/// The word for all of the engine's policies for pages.
 pub const ALL_POLICIES: &str = "all";
 
 /// Names, separated by commas.
@@ -209,7 +209,7 @@ pub fn dram_replacement(text: &str) -> Result<replay::Replacement, String> {
     })
 }
 
-/// What one word asks for.
+/// The policies, or the replacement of DRAM, that a word names.
 #[derive(Clone, Debug)]
 pub struct Papers(pub Vec<Paper>);
 
@@ -320,7 +320,7 @@ pub fn column(text: &str) -> Result<Column, String> {
     })
 }
 
-/// What stands between columns.
+/// The separator of columns.
 pub fn separator(text: &str) -> Result<Separator, String> {
     let mut characters = text.chars();
     match (text, characters.next(), characters.next()) {

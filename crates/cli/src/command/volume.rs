@@ -238,7 +238,7 @@ fn set(args: &VolumeArgs, name: &str, value: &str, loss: &LossArgs) -> Result<()
         true => format!(", and the policy {}: {} does not have this mode", config.policy, before.policy),
         false => String::new(),
     };
-    output::print(&format!("the {name} is {value} {now}{also}\n"))
+    output::print(&format!("{name} is {value} {now}{also}\n"))
 }
 
 /// Gives a file that will be at `path` the owner and the permissions of the one that is there.

@@ -1,24 +1,25 @@
-//! What a flush or a checkpoint waits for: pages in staging, and the records of deletions.
+//! The wait of a flush or a checkpoint: for pages in staging, and for the records of deletions.
 
 use crate::Position;
 use crate::partition::Partition;
 
-/// How far staging is to be written.
+/// The extent to which staging is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extent {
-    /// Everything is durable, in groups that are not full, too, and stay open.
+    /// Every staged page is durable. Its group may be partly filled, and stays open.
     Flushed,
-    /// Everything is in complete groups.
+    /// Every staged page is in a complete group.
     Published,
 }
 
-/// A flush, as far as it has come. It waits for all that was staged when it began, and for the records made
-/// until that is durable: a page that was deleted meanwhile is not flushed, but its record is.
+/// A flush in progress. It waits for the pages that were staged when it began, and then for all records that
+/// were made before these pages were durable. So if a staged page is deleted during the flush, the flush
+/// waits for the record of the deletion instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlushGoal {
     extent: Extent,
     rear: u64,
-    /// Records that must be durable: first those made before it.
+    /// Number of records that must be durable: at first, those made before the flush began.
     records: u64,
     /// The pages are durable, and `records` is final.
     is_written: bool,
@@ -29,7 +30,7 @@ fn made(partition: &Partition<'_>) -> u64 {
 }
 
 impl FlushGoal {
-    /// A flush begins. To be followed by [`FlushGoal::step`].
+    /// Begins a flush. The caller then repeats [`FlushGoal::step`] until it is complete.
     pub fn begin(partition: &mut Partition<'_>, extent: Extent) -> Self {
         let (_, rear) = partition.window();
         if extent == Extent::Published {
@@ -42,9 +43,9 @@ impl FlushGoal {
         Self { extent, rear: rear.0, records: made(partition), is_written: false }
     }
 
-    /// Whether it is over. If not, what can be written is asked for, and the driver waits until a job is
-    /// complete. `may_record`: what the oldest record needs is durable ([`Settle::suffices`]).
-    /// `needs_group`: the summary of the open group has no room for more records.
+    /// Whether the flush is complete. If not, this asks for the writes that are possible now, and the driver
+    /// waits until a job is complete. `may_record`: the cause of the oldest record is durable
+    /// ([`Settle::suffices`]). `needs_group`: the summary of the open group has no room for more records.
     ///
     /// [`Settle::suffices`]: super::Settle::suffices
     pub fn step(&mut self, partition: &mut Partition<'_>, may_record: bool, needs_group: bool) -> bool {
@@ -76,12 +77,12 @@ impl FlushGoal {
         false
     }
 
-    /// All that was given out below this position is waited for.
+    /// The flush waits for all pages with positions below this one.
     pub fn rear(&self) -> Position {
         Position(self.rear)
     }
 
-    /// Closes the open group. If records wait, a group takes them, though it may have no page.
+    /// Closes the open group. If records wait, they are written in a group, even if it has no page.
     fn close(partition: &mut Partition<'_>) {
         if partition.log().is_some_and(|log| log.records_waiting() > 0) {
             partition.flush();

@@ -1,22 +1,23 @@
-//! The deletions of a ring that are not durable.
+//! The table of a ring's deletions whose records are not durable yet.
 
 use super::causes::Causes;
 use crate::job::{DELETIONS_MAX, Forgotten, ForgottenPages};
 use crate::{PageId, Position};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Records are numbered, and so are causes; a record is at its number mod [`DELETIONS_MAX`].
+/// Records are numbered, and causes are numbered apart from them. A record is at the index that is its number
+/// modulo [`DELETIONS_MAX`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Deletions {
-    /// Number of the first record that is not durable, and of the next one.
+    /// Number of the oldest record that is not durable, and the number of the next record.
     first: u64,
     next: u64,
-    /// Records before this number are not extended any more.
+    /// Records with lower numbers are not extended any more.
     sealed: u64,
-    /// The greatest cause of a dirty page that was deleted: until it is durable no slot is released.
+    /// The greatest cause of the deletion of a dirty page. No slot is released until it is durable.
     dirty: u64,
-    /// Up to this cause slots may be released.
+    /// Slots may be released for causes up to this one.
     released_for: u64,
     records: [Forgotten; DELETIONS_MAX as usize],
     pub(super) causes: Causes,
@@ -27,13 +28,14 @@ impl Deletions {
         (number % u64::from(DELETIONS_MAX)) as usize
     }
 
-    /// The records that wait, oldest first.
+    /// The records that are not durable, oldest first.
     fn waiting(&self) -> impl Iterator<Item = &Forgotten> {
         (self.first..self.next).map(|number| &self.records[Self::at(number)])
     }
 
-    /// Made: notes that copies of `pages` below `below` are stale, from the cause `after` on. The next range
-    /// after the newest record, with no page in between, is one record with it. `None`: too many wait.
+    /// Made: notes that copies of `pages` (first and last) at positions below `below` are stale, once the
+    /// cause `after` is durable. A range that is adjacent to that of the newest record extends it. `None`:
+    /// the table is full.
     pub(crate) fn make(&mut self, pages: (PageId, PageId), below: Position, after: u64) -> Option<Position> {
         let (first, last) = pages;
         let newest = &mut self.records[Self::at(self.next.wrapping_sub(1))];
@@ -58,8 +60,8 @@ impl Deletions {
     /// Written: the records for the summary of a group that ends at `group_end`, oldest first, if all causes
     /// up to `durable` are durable; and the number after them. They are not extended any more.
     ///
-    /// They end before the first one whose cause is not durable, or whose copies may be in a later group:
-    /// such a copy would stay on flash when the summary is overwritten.
+    /// They end before the first record whose cause is not durable, or whose copies may be in a later group:
+    /// the summary may be overwritten before such a copy.
     pub(super) fn take(&mut self, group_end: u64, durable: u64) -> (ForgottenPages, u64) {
         let waits = |record: &&Forgotten| record.after > durable || record.below.0 > group_end;
         let records: ForgottenPages = self.waiting().take_while(|record| !waits(record)).copied().collect();
@@ -73,17 +75,17 @@ impl Deletions {
         self.first = self.first.max(end);
     }
 
-    /// Records made ever.
+    /// The number of all records made.
     pub(super) fn made(&self) -> u64 {
         self.next
     }
 
-    /// Of the records made ever, how many are durable.
+    /// The number of those that are durable.
     pub(super) fn durable(&self) -> u64 {
         self.first
     }
 
-    /// Records that are not durable.
+    /// The number of records that are not durable.
     pub(crate) fn wait(&self) -> u64 {
         self.next - self.first
     }
@@ -98,8 +100,8 @@ impl Deletions {
         self.waiting().any(|record| (record.first..=record.last).contains(&page))
     }
 
-    /// What must be durable before the slot of a copy of `page` at `position` is released, if a record makes
-    /// it stale: the newest cause, 0 if the page is dead. `None`: there is no such record.
+    /// The cause that must be durable before the slot of a copy of `page` at `position` is released: the
+    /// newest cause of the records that make the copy stale, 0 if the page is dead. `None`: no record does.
     pub(crate) fn cause_of(&self, page: PageId, position: u64) -> Option<u64> {
         let names = |r: &&Forgotten| (r.first..=r.last).contains(&page) && position < r.below.0;
         let causes = self.waiting().filter(names).map(|record| record.after);
@@ -111,7 +113,7 @@ impl Deletions {
         self.dirty = self.dirty.max(after);
     }
 
-    /// The cause that must be durable before slots are released; `None`: they may be.
+    /// The cause that must be durable before slots are released; `None`: they may be released.
     pub(crate) fn keep_slots(&self) -> Option<u64> {
         (self.dirty > self.released_for).then_some(self.dirty)
     }
@@ -121,7 +123,7 @@ impl Deletions {
         self.released_for = self.released_for.max(durable);
     }
 
-    /// `None`: the numbers are consistent, and `rear` is beyond all positions. Else, what is not.
+    /// The broken invariant. `None`: the numbers are consistent, and `rear` is beyond all positions.
     pub(crate) fn fault(&self, rear: u64) -> Option<String> {
         let Self { first, next, sealed, .. } = *self;
         if !(first <= next && next - first <= u64::from(DELETIONS_MAX)) {

@@ -18,7 +18,7 @@
 //! - No page enters on the foreground path. A page that is read and not valid on flash is fetched from disk.
 //!   Background workers take [`Population`]s with [`Fragments::next_population`], read the fragment from
 //!   disk, write it to flash in one piece and report [`Fragments::populated`].
-//! - A write goes to disk. If its fragment is mapped, it goes to flash too (write-through), otherwise not
+//! - A write is to disk. If its fragment is mapped, it is to flash too (write-through), otherwise not
 //!   (write-around). While the write is under way the page is not valid on flash.
 //!
 //! Invariants:

@@ -41,7 +41,7 @@ shared_struct! {
         damages: [AtomicU64; DAMAGES],
     }
 
-    /// Something that the back does for whoever asks. Requests have numbers.
+    /// A service of the back for any process. Requests have numbers.
     #[derive(Default)]
     pub(crate) struct Request {
         /// The last one.
@@ -111,7 +111,7 @@ impl Default for Board {
 }
 
 impl Board {
-    /// How far the owner was: what goes into the next superblock. `None`: it has not said.
+    /// How far the owner was: for the next superblock. `None`: it has not said.
     pub(crate) fn marks(&self) -> Option<[u64; 2]> {
         let marks = [0, 1].map(|at| self.marks[at].load(SeqCst));
         (marks != [0; 2]).then_some(marks)
@@ -125,8 +125,8 @@ impl Board {
         }
     }
 
-    /// Notes that a copy of `page` on flash is damaged. If all places are taken, nothing is noted: whoever
-    /// fetches the page next notes it.
+    /// Notes that a copy of `page` on flash is damaged. If all places are taken, nothing is noted: the reader
+    /// that fetches the page next notes it.
     pub(crate) fn note_damage(&self, page: PageId) {
         let word = page.0.wrapping_add(1);
         if self.damages.iter().any(|place| place.load(SeqCst) == word) {

@@ -1,4 +1,4 @@
-//! Adjacent pages that are all on flash: looked up together, and read together. Pages that lie side by side
+//! Adjacent pages that are all on flash: looked up together, and read together. Pages that are adjacent
 //! on flash, as those often do that have entered together, are one read.
 //!
 //! Invariant: as [`super::Fetches::fetch`] of each page. A page that is not proved here is left to it.
@@ -107,7 +107,7 @@ impl Runs {
         })
     }
 
-    /// What is to be read for a run: pages that lie side by side at once.
+    /// What is to be read for a run: adjacent pages at once.
     pub(crate) fn parts<const N: usize>(&self, run: &Run<N>) -> ArrayVec<ReadPart, N> {
         let offsets = run.places.iter().map(|(slot, ..)| self.flash_pages.layout.slot_offset(*slot));
         ReadPart::of_pieces(offsets, self.flash_pages.page_bytes)

@@ -1,4 +1,4 @@
-//! What the slot directory on flash says of each slot, for those who fetch (TAC; see `tier::slots::upkeep`).
+//! The slot directory on flash: its entry for each slot, for fetches (TAC; see `tier::slots::upkeep`).
 
 use entresol_core::{PageId, Position, SlotId};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -36,7 +36,7 @@ impl Listed {
         self.0[slot.0 as usize].0.store(NOBODY, SeqCst);
     }
 
-    /// Whether the version of `page` that entered at `position` may be what lies in `slot`.
+    /// Whether the version of `page` that entered at `position` may be the content of `slot`.
     pub(crate) fn admits(&self, slot: SlotId, page: PageId, position: Position) -> bool {
         self.page(slot) != Some(page) || self.0[slot.0 as usize].1.load(SeqCst) == position.0
     }

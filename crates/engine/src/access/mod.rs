@@ -173,7 +173,7 @@ impl Base {
 }
 
 impl Access {
-    /// The front of a cache that nobody uses yet: its directory is in `region`, and no page that is served
+    /// The front of a cache that is not in use yet: its directory is in `region`, and no page that is served
     /// from flash has a position below `first`.
     pub(crate) fn new(
         options: TierOptions,

@@ -222,8 +222,8 @@ impl Offers {
         admission
     }
 
-    /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The
-    /// page is clean, so the caller never waits.
+    /// A page was read from disk for a caller: takes a copy, if the policy will have it and there is room.
+    /// The page is clean, so the caller never waits.
     pub(crate) fn populate(&self, page: PageId, ticket: ReadTicket, data: &[u8]) -> Result<(), Gone> {
         if !self.directory.config.policy.populates() || !self.may_populate(data) {
             return Ok(());

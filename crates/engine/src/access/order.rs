@@ -1,4 +1,4 @@
-//! The order of work on a page, where nobody above keeps it: a block device's users read and write as they
+//! The order of work on a page, if no user above keeps it: a block device's users read and write as they
 //! like. A page that was read from disk does not enter the flash if it was written, or forgotten, since its
 //! read began. Else the older version would be served from then on.
 //!

@@ -10,7 +10,7 @@
 //! | `fronts` | which processes use the segment |
 //!
 //! Invariant: a segment is used by one back only. A back that opens the cache again makes another segment.
-//! Before that it gives up the one at the same path, so that no front goes on with it.
+//! Before that it gives up the one at the same path, so that no front uses it any longer.
 
 use super::bell::Bell;
 use super::board::{Board, BoardRef};
@@ -124,7 +124,7 @@ impl Parts {
         }
     }
 
-    /// Gives the segment up: nobody goes on with it.
+    /// Gives the segment up: no process uses it any longer.
     fn give_up(&self, segment: &Segment) {
         RunState::new(BoardRef::Mapped(segment.part(&self.board))).supersede();
         segment.guarded(&self.region).poison();

@@ -107,7 +107,7 @@ pub trait Home: Send + Sync {
     fn drop_cached(&self) -> Result<(), DeviceError>;
 }
 
-/// A disk whose pages lie side by side behind its label: page `n` is at 64 KiB + `n` pages.
+/// A disk whose pages are adjacent, after its label: page `n` is at 64 KiB + `n` pages.
 pub struct WholeDisk {
     device: Arc<dyn Device>,
     page_bytes: u32,

@@ -1,10 +1,11 @@
-//! A disk that is used in place: its first byte is its owner's first byte, and its label is in a file beside
-//! it. To the layers above it is a disk like any other: this device shows them the label's area, which is in
-//! the file, and then the disk.
+//! A disk that is used in place: its first byte is its owner's first byte, and its label is in a file of its
+//! own. For the layers above it is a disk like any other: this device has the label's area, which is in the
+//! file, and then the disk.
 //!
-//! Syncs of the disk succeed or fail for all who ask: one that fails may have lost the writes of others. So
-//! does one that this device makes by itself, before it writes a sector of the fingerprint: whoever counts
-//! syncs to know what is kept asks for those, too ([`Device::await_own_syncs`]).
+//! A sync of the disk succeeds or fails for all callers: a failed one may have lost the writes of others.
+//! This also holds for the syncs that this device makes by itself, before it writes a sector of the
+//! fingerprint. A caller that counts syncs to know the durable writes must ask for those, too
+//! ([`Device::await_own_syncs`]).
 //!
 //! A label outside of the disk cannot stop others from writing to it. So the file also has a fingerprint of
 //! the disk, checksums of some of its sectors, which is compared at each open. Invariant: a sector is written
@@ -34,14 +35,14 @@ use std::sync::Arc;
 /// Sectors of the fingerprint that are read at once.
 const READ_BYTES: u64 = 4096;
 
-/// A disk with its label in a file beside it.
+/// A disk with its label in a file of its own.
 pub struct InPlaceDisk {
     disk: Arc<dyn Device>,
     file: Arc<dyn Device>,
     /// The sectors of the fingerprint, in ascending order.
     sectors: Box<[u64]>,
     state: Mutex<State>,
-    /// Of the disk, whoever asks for them.
+    /// Of the disk, by any caller.
     syncs: Syncs,
 }
 
@@ -168,7 +169,7 @@ impl InPlaceDisk {
         Self { disk, file, sectors, state, syncs: Syncs::default() }
     }
 
-    /// Whether all syncs of the disk so far have succeeded, whoever asked for them.
+    /// Whether all syncs of the disk so far have succeeded, of all callers.
     ///
     /// # Errors
     /// The disk's: writes may be lost.

@@ -65,7 +65,7 @@ impl LackingPages {
     }
 }
 
-/// What the record says beside the pages.
+/// The record, apart from the pages.
 #[derive(Default)]
 pub(crate) struct Record {
     /// `None`: that of the record on the device is to be read first.

@@ -99,7 +99,7 @@ impl DiskPages {
         )))
     }
 
-    /// Reads `page` and proves it, if its format allows that: bytes of somebody else are what the disk says.
+    /// Reads `page` and proves it, if its format allows that: raw pages are what the disk has.
     pub(crate) fn read(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
         if let Some(missing) = self.missing.within(id, 1).first() {
             return self.missing.read(*missing, buffer);

@@ -19,7 +19,7 @@ use entresol_device::Device;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, BlockFault, PageFormat};
 
-/// Whether the cache on `flash` is of pages of somebody else, as volumes have them, or of fragments.
+/// Whether the cache on `flash` is of raw pages, as of a volume, or of fragments.
 ///
 /// # Errors
 /// [`TierError::Device`] if it cannot be read.

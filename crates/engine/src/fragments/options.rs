@@ -12,7 +12,7 @@ use entresol_format::layout::{fragment_page_offset, page_bytes_possible};
 pub struct FragmentOptions {
     /// Bytes of a page: a power of two, 4 KiB to 32 KiB.
     pub page_bytes: u32,
-    /// Whose pages they are: native ones, or bytes of somebody else.
+    /// The format of the pages: native or raw.
     pub page_format: PageFormat,
     /// Fragments that fit on flash.
     pub slots: u32,

@@ -93,7 +93,7 @@ impl Populations {
         let format = self.copies.options.page_format;
         let (mut unproved, mut proofs) = (Vec::new(), Vec::new());
         for (id, bytes) in ids().zip(bytes.chunks_exact_mut(page_bytes)) {
-            // Bytes of somebody else are what the disk says.
+            // Raw pages are what the disk has.
             let is_proved = format != PageFormat::Native || page::verify(bytes, id, None).is_ok();
             proofs.push(if is_proved { format.seal(bytes, id, copy.stamp) } else { 0 });
             if !is_proved {

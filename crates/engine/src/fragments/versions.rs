@@ -8,7 +8,7 @@
 //! of lost writes, whole or in part.
 //!
 //! This costs one byte of DRAM for each page on flash (256 for a fragment of 1 MiB, 0.02 % of the flash), in
-//! addition to the core's directory. Pages that are bytes of somebody else have no room for a stamp: their
+//! addition to the core's directory. Raw pages, which are a client's bytes, have no room for a stamp: their
 //! checksums, keyed with page id and stamp, are kept here, too, in four bytes more.
 
 use entresol_core::{FlashCopy, Position, SlotId};
@@ -19,7 +19,7 @@ use entresol_format::PageFormat;
 pub(super) struct StampedCopy {
     pub slot: SlotId,
     pub stamp: Position,
-    /// The checksum of a page that does not have it itself.
+    /// The checksum of a raw page; 0 for pages with a header.
     pub proof: u32,
 }
 
@@ -50,7 +50,7 @@ impl Versions {
         Self { salt, writes: vec![0; pages].into(), proofs: vec![0; proofs].into() }
     }
 
-    /// The copy as it should be now.
+    /// The copy with the stamp that it must have now.
     pub(super) fn of(&self, copy: FlashCopy) -> StampedCopy {
         let writes = self.writes[copy.slot.0 as usize];
         let number = u64::from(copy.population) << COUNT_BITS | u64::from(writes);

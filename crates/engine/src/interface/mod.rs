@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | [`Layer`](crate::Layer) | a buffer pool above the cache: it fetches and evicts pages | both caches, the
 //! disk alone, the lab's models |
-//! | [`Deletes`] | an owner who says which pages are dead | both caches, and a front in another process |
+//! | [`Deletes`] | an owner that names dead pages | both caches, and a front in another process |
 //! | [`PageCache`] | a caller without memory of its own for pages: a volume | both caches |
 //!
 //! A front in another process ([`SharedFront`](crate::SharedFront)) is no `Layer`: its owner reads and writes

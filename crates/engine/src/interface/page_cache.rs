@@ -44,7 +44,7 @@ pub trait PageCache: Layer + Deletes {
     /// What failed. Then nothing is known of pages written since the last flush.
     fn flush(&self) -> Result<(), TierError>;
 
-    /// Syncs the disk, for an owner who has written to it past the cache. If the sync fails, what the cache
+    /// Syncs the disk, for an owner that has written to it past the cache. If the sync fails, what the cache
     /// has written there may be lost, and is not read any more.
     ///
     /// # Errors
@@ -115,11 +115,11 @@ pub trait PageCache: Layer + Deletes {
     /// How many writes to flash may be under way at once.
     fn write_workers(&self) -> usize;
 
-    /// Turns second chances off (`true`) or on, for an owner who wants fewer writes to flash.
+    /// Turns second chances off (`true`) or on, for an owner that wants fewer writes to flash.
     fn spare_writes(&self, spares: bool);
 
     /// From now on a write to flash must promise so many uses, in thousandths, where the policy weighs that
-    /// ([`entresol_core::Facts::weighs_costs`]): for an owner who wants fewer writes. 0: as the devices'
+    /// ([`entresol_core::Facts::weighs_costs`]): for an owner that wants fewer writes. 0: as the devices'
     /// times have it.
     fn set_write_worth(&self, permille: u32);
 

@@ -11,7 +11,7 @@ use entresol_objects::{
     TableCopy,
 };
 
-/// What lies on flash of a table.
+/// The content of a table on flash.
 pub(crate) struct ObjectBlocks([CopyBlocks; COPIES]);
 
 /// One copy of it.
@@ -144,7 +144,7 @@ impl Names for RestoredNames {
     }
 }
 
-/// Where a copy of a snapshot lies, in bytes.
+/// The place of a copy of a snapshot, in bytes.
 pub(crate) fn snapshot_offset(
     layout: &Layout,
     config: &ObjectsConfig,
@@ -158,12 +158,12 @@ pub(crate) fn snapshot_offset(
     block_offset(layout, config, copy, before)
 }
 
-/// Where a copy of a block of the log lies, in bytes.
+/// The place of a copy of a block of the log, in bytes.
 pub(crate) fn log_offset(layout: &Layout, config: &ObjectsConfig, copy: usize, place: u32) -> u64 {
     block_offset(layout, config, copy, 2 * config.snapshot_blocks() + place)
 }
 
-/// Where a block of a copy of the table lies, in bytes.
+/// The place of a block of a copy of the table, in bytes.
 fn block_offset(layout: &Layout, config: &ObjectsConfig, copy: usize, block: u32) -> u64 {
     let before = copy as u64 * u64::from(config.copy_blocks()) + u64::from(block);
     layout.objects_offset() + before * BLOCK_BYTES as u64

@@ -82,7 +82,7 @@ impl Scan {
         }
         let oldest = scan.rear.0.saturating_sub(superblock.slots.into());
         scan.front = Position(scan.front.0.max(oldest));
-        // What lies beyond the rear is as if never written.
+        // The content beyond the rear counts as never written.
         let rear = scan.rear;
         scan.groups.retain(|group| Position(group.number * group_pages) < rear);
         // In a ring that is nearly full, the places beyond the rear are those of groups that are needed.
@@ -119,7 +119,7 @@ impl Scan {
         }
         let group = match block {
             Block::Summary(mut raw) => {
-                // A page of it that is damaged is no torn write, and is an error for whoever wants it.
+                // A page of it that is damaged is no torn write, and is an error for its readers.
                 raw.head.flushed = raw.head.flushed.max(known);
                 let torn = reader.verify(&mut raw, by_group)?;
                 let Raw { mut group, head, is_lone } = raw;

@@ -21,8 +21,8 @@ pub struct DetachReport {
     pub notices: Vec<String>,
 }
 
-/// Releases `disk` from the cache on `flash`, which nobody has open: opens it as it was opened last, after a
-/// shutdown or a crash, and detaches it.
+/// Releases `disk` from the cache on `flash`, which no process has open: opens it as it was opened last,
+/// after a shutdown or a crash, and detaches it.
 ///
 /// # Errors
 /// [`TierError::Refused`] if there is no cache on `flash`, or if the two do not belong together (another
@@ -59,7 +59,7 @@ fn detach_with(
     let (tier, opened) = FlashTier::open(flash, disk, TierOptions::of(&superblock))?;
     tier.detach_with(accepts_loss).inspect_err(|error| {
         if matches!(error, TierError::Losing(_)) {
-            // It goes on, and nobody uses it.
+            // It continues, and is not used.
             let _ = tier.close();
         }
     })?;

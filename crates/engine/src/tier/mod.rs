@@ -100,7 +100,7 @@ impl FlashTier {
     ///
     /// # Errors
     /// [`TierError::Refused`] if flash and disk do not belong together and one of them needs the other, or if
-    /// what lies on flash does not fit `options`; [`TierError::Config`] for impossible options.
+    /// the content of the flash does not fit `options`; [`TierError::Config`] for impossible options.
     pub fn open(
         flash: Arc<dyn Device>,
         disk: Arc<dyn Device>,

@@ -14,7 +14,7 @@ impl FlashTier {
     ///
     /// # Errors
     /// As [`FlashTier::create_at`]; [`TierError::Config`] for a cache that cannot be shared;
-    /// [`TierError::Refused`] if the segment cannot be made, or belongs to somebody else.
+    /// [`TierError::Refused`] if the segment cannot be made, or is of another cache.
     pub fn create_shared(
         flash: Arc<dyn Device>,
         home: Arc<dyn Home>,

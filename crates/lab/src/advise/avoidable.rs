@@ -1,7 +1,7 @@
 //! The part of a response that money can do something about.
 //!
-//! A page's first read comes from disk whatever is bought. In a trace that is short for its pages such reads
-//! can be most of the mean response, and beside them one configuration looks much like another. So
+//! A page's first read is from disk with any purchase. In a trace that is short for its pages such reads
+//! can be most of the mean response, and with them all configurations look alike. So
 //! configurations are weighed by what remains.
 //!
 //! Invariant: weights are above zero, so that they can be divided by each other.

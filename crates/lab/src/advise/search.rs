@@ -1,6 +1,6 @@
 //! Which configurations are replayed: coarse first, then around the best.
 //!
-//! Invariant: every configuration is replayed once; beside each there is DRAM alone for the same money.
+//! Invariant: every configuration is replayed once; each is compared with DRAM alone for the same money.
 
 use super::avoidable::Avoidable;
 use super::judge::{self, Judged};
@@ -14,8 +14,8 @@ use entresol_core::{Cache, Mode};
 const LADDER_PERCENTS: [f64; 8] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 /// Steps between two rungs of the ladder, to find the cheapest.
 const STEPS: [f64; 2] = [0.63, 0.79];
-/// Policies that are tried at every size: one whose pages lie in a log and one whose pages lie in place. They
-/// part where flash holds nearly everything, which is where the cheapest often lies: a log holds old versions
+/// Policies that are tried at every size: one with its pages in a log and one with its pages in place. They
+/// differ where flash has nearly all pages, where the cheapest often is: a log holds old versions
 /// as well.
 const PROBES: usize = 2;
 /// Splits at which all policies are tried.

@@ -1,6 +1,6 @@
-//! What a budget buys: DRAM alone, or less of it beside flash (3LA §4, formulas 2 and 3).
+//! The purchases for a budget: DRAM alone, or less of it with flash (3LA §4, formulas 2 and 3).
 //!
-//! Invariant: whatever is bought for one budget costs at most that; directory entries of the flash lie in the
+//! Invariant: whatever is bought for one budget costs at most that; directory entries of the flash are in the
 //! DRAM that is bought, and are paid for.
 
 use super::question::Question;
@@ -72,7 +72,7 @@ impl Market {
         Layers { dram_pages: b.min(self.pages).floor() as u32, flash_pages: 0 }
     }
 
-    /// DRAM beside `flash_pages` for the money of `b` pages of DRAM, if enough of it is left.
+    /// DRAM with `flash_pages` for the money of `b` pages of DRAM, if enough of it is left.
     pub fn beside(&self, b: f64, flash_pages: u32, cache: Cache, device: &DeviceSpec) -> Option<Layers> {
         let left = self.equi_cost(cache, device).dram_left(b, f64::from(flash_pages)).floor();
         (left >= self.dram_min() && flash_pages > 0)

@@ -158,7 +158,7 @@ pub(super) fn layers(advice: &Advice, candidate: &Candidate) -> String {
         return format!("{} of DRAM", size(candidate.dram_pages));
     }
     format!(
-        "{} of {} under {} ({}) beside {} of DRAM",
+        "{} of {} under {} ({}) with {} of DRAM",
         size(candidate.flash_pages),
         candidate.flash_device,
         candidate.policy,

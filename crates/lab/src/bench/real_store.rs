@@ -22,7 +22,7 @@ use std::time::Duration;
 pub struct RealStore {
     /// Which system.
     pub system: System,
-    /// Where it lies. Flash-only has its database on `flash`; disk-only does not touch `flash`, nor
+    /// Its place. Flash-only has its database on `flash`; disk-only does not touch `flash`, nor
     /// flash-only `disk`.
     pub paths: RealPaths,
     /// Bytes of the database's file or device that are used.
@@ -33,7 +33,7 @@ pub struct RealStore {
     pub tier: Option<CacheOptions>,
     /// DRAM frames.
     pub frames: usize,
-    /// Which of them goes first.
+    /// Which of them is run first.
     pub replacement: Replacement,
     /// Time between database checkpoints.
     pub checkpoint_interval: Duration,

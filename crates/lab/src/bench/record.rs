@@ -10,7 +10,7 @@ use entresol_trace::{Recorder, Trace};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// A recorder that a store can be watched by, and the trace that comes of it.
+/// A recorder for a store, and its trace.
 #[derive(Debug, Default)]
 pub struct Recording {
     recorder: Recorder,

@@ -106,7 +106,7 @@ impl Media {
         }
     }
 
-    /// Puts what lies before the slots of `rig`'s flash cache, its slot directory, on a device of that
+    /// Puts the area before the slots of `rig`'s flash cache, its slot directory, on a device of that
     /// profile.
     ///
     /// # Errors

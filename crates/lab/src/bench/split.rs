@@ -1,4 +1,4 @@
-//! Two devices as one: what lies before a boundary on the first, the rest on the second. SBP keeps the slot
+//! Two devices as one: the area before a boundary on the first, the rest on the second. SBP keeps the slot
 //! directory on another medium than the pages (§5.3, figure 4).
 //!
 //! Invariant: both have the same capacity and offsets, so data does not move when the boundary does.
@@ -6,7 +6,7 @@
 use crate::bench::rig::Modelled;
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 
-/// A device whose beginning lies elsewhere.
+/// A device whose beginning is on another device.
 #[derive(Debug)]
 pub struct Split {
     /// Below the boundary.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `b` pages of DRAM is what two layers have, and so what the money buys. A page of flash takes away
-//! `C_f/C_r` pages of DRAM for its price and `S_d/S_p` for its entry in the directory, which lies in DRAM.
+//! `C_f/C_r` pages of DRAM for its price and `S_d/S_p` for its entry in the directory, which is in DRAM.
 //!
 //! Trap: the paper's table 2 uses formula 3 without its floor (799.02, not 799), hence
 //! [`EquiCost::dram_left`].

@@ -1,7 +1,7 @@
 //! Who waits for what, in virtual time: closed-loop clients, or the times of the trace.
 //!
 //! References are carried out in the order of the trace, whatever the clock says; so decisions depend on the
-//! trace alone. A client takes references until one misses DRAM, waits for that, and goes on with the next
+//! trace alone. A client takes references until one misses DRAM, waits for that, and continues with the next
 //! ones when all that are free earlier have taken theirs. The pages of one host request are asked for
 //! together; it is done when the last is there.
 //!

@@ -52,7 +52,7 @@ pub enum Arrival {
         /// Clients.
         clients: u32,
     },
-    /// Each reference comes at its time in the trace.
+    /// Each reference is made at its time in the trace.
     Timed,
 }
 
@@ -72,9 +72,9 @@ pub struct RunConfig {
     pub flash_pages: u32,
     /// In a replay of a sample: the slots of the whole cache that these stand for.
     pub stands_for: Option<u32>,
-    /// Shadows run beside the cache, if it is large enough.
+    /// Shadows run with the cache, if it is large enough.
     pub shadows: bool,
-    /// The cache goes on under another policy of its placement when its shadows advise it.
+    /// The cache takes another policy of its placement when its shadows advise it.
     pub switches: bool,
     /// How much may be written to flash, of policies that weigh what a write is worth.
     pub flash_writes_per_day: DailyWrites,

@@ -1,4 +1,4 @@
-//! One result of several: the means of what samples say, and how far they lie apart.
+//! One result of several: the means of what samples say, and how far they differ.
 //!
 //! Invariant: what is equal in all samples (names, sizes, the trace's own counts) stays as it is.
 

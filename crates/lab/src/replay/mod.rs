@@ -8,7 +8,7 @@
 //! | `device` | how long devices take, what they cost, draw and endure |
 //! | `clients` | who waits for what, in virtual time |
 //! | `run` | the inner loop |
-//! | `result` | what comes out |
+//! | `result` | the results |
 //! | `workload` | a whole trace, or samples of it |
 //! | `sampled` | sizes for a sample, and what its counts say of the whole |
 //! | `estimate` | means of several samples, and their intervals |

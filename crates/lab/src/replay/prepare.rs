@@ -13,7 +13,7 @@ use entresol_trace::Trace;
 /// Most DRAM frames.
 const DRAM_PAGES_MAX: u32 = u32::MAX - 1;
 
-/// Where each page of a trace lies on disk: pages in the order of their numbers, without gaps.
+/// The place of each page of a trace on disk: pages in the order of their numbers, without gaps.
 pub(crate) struct Places(Vec<u32>);
 
 impl Places {
@@ -40,7 +40,7 @@ impl Places {
     }
 }
 
-/// Numbers that lie this close together, on average, are put in order by a table instead of by comparing.
+/// Numbers that are this close together, on average, are put in order by a table instead of by comparing.
 const NUMBERS_A_PAGE: u64 = 4;
 
 /// The page of each number from the smallest on, `u32::MAX` where there is none; `None` if numbers are too

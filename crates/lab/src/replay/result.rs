@@ -19,7 +19,7 @@ const DAY_S: f64 = 24.0 * 3600.0;
 pub struct SimulationResult {
     /// Name of the trace.
     pub trace: String,
-    /// What lies between DRAM and disk, by its name on the command line.
+    /// The layer between DRAM and disk, by its name on the command line.
     pub policy: String,
     /// What becomes of dirty pages that leave DRAM.
     pub mode: String,
@@ -47,7 +47,7 @@ pub struct SimulationResult {
     pub clients: u32,
     /// Devices were timed by their detailed models instead of by their rates.
     pub exact_devices: bool,
-    /// Seed of what is random in the run. (Nothing is, beside generated traces.)
+    /// Seed of what is random in the run. (Only generated traces are.)
     pub seed: u64,
 
     /// Page references that were measured.
@@ -182,7 +182,7 @@ pub struct SwitchResult {
     pub why: String,
 }
 
-/// Samples of a trace that stand for all of it. Every figure beside them is an estimate for the whole trace;
+/// Samples of a trace that stand for all of it. Every other figure is an estimate for the whole trace;
 /// references are counted exactly, relations are left out, and the warm-up is that of the first sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampleResult {

@@ -213,7 +213,7 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
         }
     }
 
-    /// Replays the records `from .. to` of `chunk` through DRAM and what lies below.
+    /// Replays the records `from .. to` of `chunk` through DRAM and the layers below.
     fn stretch(&mut self, chunk: &Chunk<'_>, from: usize, to: usize) {
         let requests = &chunk.requests[..to - chunk.first];
         let end = requests.len();
@@ -335,7 +335,7 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
         }
     }
 
-    /// Replays records where no DRAM lies above: what is read is evicted at once, what is written goes
+    /// Replays records without DRAM above: what is read is evicted at once, what is written goes
     /// straight down.
     fn stretch_without_dram(&mut self, chunk: &Chunk<'_>, from: usize, to: usize) {
         for index in from..to {

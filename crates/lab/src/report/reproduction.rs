@@ -1,4 +1,4 @@
-//! The report of `reproduce`: for each paper its claims with verdicts, its numbers beside ours, and its
+//! The report of `reproduce`: for each paper its claims with verdicts, its numbers with ours, and its
 //! plots.
 
 use super::model::{Block, Column, Report, Section, Table};

@@ -1,4 +1,4 @@
-//! The report of `bench restart`: FaCE's table 6 and figure 6 with ours beside.
+//! The report of `bench restart`: FaCE's table 6 and figure 6 with ours.
 
 use super::model::{Axis, Block, Chart, Column, Line, LineChart, Report, Section, Table};
 use super::text::{NONE, decimal, or_none, percent, whole, yes_no};

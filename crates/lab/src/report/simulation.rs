@@ -379,7 +379,7 @@ fn forecast(result: &SimulationResult) -> String {
         format!("{}{size} {} %", told.policy, decimal(told.flash_hit_rate * 100.0, 1))
     });
     format!(
-        "Shadows beside {} with {} pages of flash, which hit {} %: {}.",
+        "Shadows of {} with {} pages of flash, which hit {} %: {}.",
         name(result),
         whole(result.flash_pages.into()),
         decimal(result.flash_hit_rate * 100.0, 1),

@@ -81,7 +81,7 @@ impl<'a> Palette<'a> {
     }
 }
 
-/// The series of a plot and their colours as `#rrggbb`, for a legend beside it.
+/// The series of a plot and their colours as `#rrggbb`, for a legend.
 pub fn legend(chart: &Chart) -> Vec<(&str, String)> {
     let hex = |RGBColor(red, green, blue)| format!("#{red:02x}{green:02x}{blue:02x}");
     Palette::of(chart).0.into_iter().map(|(name, colour)| (name, hex(colour))).collect()

@@ -1,4 +1,4 @@
-//! The report of `bench tpcc`: FaCE's tables 3 and 4 and figure 4 with ours beside, and what else was
+//! The report of `bench tpcc`: FaCE's tables 3 and 4 and figure 4 with ours, and what else was
 //! measured.
 //!
 //! Every system is a row; every number of the paper stands left of ours under "paper".

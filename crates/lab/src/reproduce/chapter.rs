@@ -4,7 +4,7 @@ use crate::paper::{Judged, Outcome};
 use crate::report::{Column, Section, Table};
 use serde::Serialize;
 
-/// One number of the paper beside ours.
+/// One number of the paper with ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Where the paper has it, e.g. "FaCE table 3a".

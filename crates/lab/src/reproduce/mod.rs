@@ -1,4 +1,4 @@
-//! The papers' figures, reproduced: each paper is a [`Chapter`] of numbers (the paper's beside ours) and
+//! The papers' figures, reproduced: each paper is a [`Chapter`] of numbers (the paper's with ours) and
 //! claims (judged).
 //!
 //! To add a paper: a file here with `pub fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter>`, and a

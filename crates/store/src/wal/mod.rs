@@ -2,7 +2,7 @@
 //!
 //! * [`record`]: the format of a record.
 //! * [`log`]: the door: appends to memory, and flushes in groups.
-//! * [`tail`]: the records in memory. [`turns`]: who may write to the device.
+//! * [`tail`]: the records in memory. [`turns`]: the order of writes to the device.
 //! * [`room`]: reserved room. [`ledger`]: bytes of the area in use and reserved.
 //! * [`scan`]: reads records.
 //! * [`hole`]: distinguishes the log's end from damage.

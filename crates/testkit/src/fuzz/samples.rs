@@ -21,7 +21,7 @@ const IMAGES_BYTES_MAX: usize = 28 << 10;
 /// Target, name and bytes of each file.
 ///
 /// # Panics
-/// If the store makes an error.
+/// If the store reports an error.
 pub fn samples() -> Vec<(&'static str, String, Vec<u8>)> {
     let mut samples = Vec::new();
     samples.extend(super::trace::samples().into_iter().map(|(name, bytes)| ("trace", name, bytes)));

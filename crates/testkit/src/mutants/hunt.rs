@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub struct Hunt {
     /// The mutant that was alive; `None`: the sound program was run.
     pub mutant: Option<String>,
-    /// How often the mutant's code was reached.
+    /// The number of times that the mutant's code was reached.
     pub met: u64,
     /// Number of crash states that were checked.
     pub states: u64,
@@ -33,12 +33,12 @@ pub struct Hunt {
     pub evidence: Option<String>,
 }
 
-/// The end of a hunt without success.
+/// The end of a hunt that finds no defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Ends after the trial in which the number of checked states reaches this.
+    /// The hunt ends after the trial in which the number of checked states reaches this.
     pub states: u64,
-    /// Ends after the trial that exceeds this time.
+    /// The hunt ends after the trial in which its time exceeds this.
     pub time: Duration,
 }
 
@@ -101,9 +101,9 @@ impl Chapter {
 const STATES: u64 = 3000;
 /// Caches of raw pages of each policy in a round.
 const RAW_CACHES: usize = 40;
-/// As [`RAW_CACHES`], of those written page by page.
+/// Caches of raw pages that are written page by page, of each policy in a round.
 const PAGE_BY_PAGE_CACHES: usize = 20;
-/// Stores of each system in a round of killed programs: they are quick.
+/// Stores of each system in a round of killed programs. A trial of one is short.
 const KILLED_STORES: usize = 40;
 
 impl Hunt {
@@ -311,7 +311,7 @@ impl Hunt {
         self.restart_campaign(&campaign, &bank, &Bank { frames: MIN_FRAMES, ..bank });
     }
 
-    /// Without images, records are short, and many of them begin in a flush.
+    /// Stores without full-page images: their records are short, so one flush has many of them.
     fn go_over_leftovers(&mut self, seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 36);
         let bank = Leftovers::bank(&Bank { full_page_writes: false, ..Bank::default() });

@@ -1,4 +1,4 @@
-//! What the rigs do not draw, or too seldom, played out: each goes its way, and says what was wrong.
+//! Scenarios that the rigs never draw, or too seldom. Each has its own script, and reports the violation.
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};

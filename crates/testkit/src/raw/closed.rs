@@ -1,5 +1,6 @@
 //! What may happen to the devices of a cache while it is closed: another program makes a file system on one
-//! of them, or parts of the flash are damaged. Each on copies; the cache goes on from what its life left.
+//! of them, or parts of the flash are damaged. Each on copies; the cache continues from the content after its
+//! life.
 //!
 //! Invariant: the cache is refused with a sentence that names what has happened, and nothing is written to
 //! flash or disk. Or it opens, since the rest tells everything, and each page is as it may be. A device that

@@ -21,7 +21,7 @@ const RUN_MAX: u64 = 12;
 /// Longest time that the thread of a connection does something else between looking a page up and reading it.
 const OTHER_WORK_US: u64 = 2000;
 
-/// Longest time before a trim, and before each read beside it.
+/// Longest time before a trim, and before each concurrent read.
 const BESIDE_US: u64 = 100;
 
 const READ: u16 = 0;
@@ -223,8 +223,8 @@ impl Door {
         if is_alone { self.has_one_answer(page, pages) } else { Ok(()) }
     }
 
-    /// Whether these pages, which nobody writes now, are the same from the cache and past it, if they can be
-    /// read.
+    /// Whether these pages, which are not being written now, are the same from the cache and past it, if they
+    /// can be read.
     fn has_one_answer(&self, page: u64, pages: u64) -> Result<(), TierError> {
         let answer = |page, as_stream| {
             let mut found = vec![0; self.page_bytes as usize];

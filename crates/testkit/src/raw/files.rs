@@ -1,5 +1,5 @@
 //! The home of pages of objects: files of one disk, as a database's relations have them. A file's name is its
-//! object's. A file that is removed is somebody else's at once, and its name may be used again.
+//! object's. The place of a removed file is another file's at once, and its name may be used again.
 //!
 //! What exists is the database's to know, and survives power failures: databases write that into their logs,
 //! and remove again after a restart what was to be removed.
@@ -124,7 +124,7 @@ impl Files {
         self.disk.sync().map_err(failed)
     }
 
-    /// Cuts off the file, whose object is `object`, at `page`; what was behind it is somebody else's.
+    /// Cuts off the file, whose object is `object`, at `page`; what was after it is another file's.
     pub(super) fn cut(&self, tier: &FlashTier, page: u64, object: ObjectId) -> Result<(), String> {
         let mut known = self.known.lock();
         let cut = &mut known[file_of(page) as usize].cut;

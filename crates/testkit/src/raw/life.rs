@@ -22,14 +22,14 @@ use std::time::Duration;
 pub(super) struct Life<'a> {
     pub cache: Cache,
     pub options: &'a CacheOptions,
-    /// The disk is used in place: its label is in a file beside it, and its owner's bytes begin at 0.
+    /// The disk is used in place: its label is in a file of its own, and its owner's bytes begin at 0.
     pub in_place: bool,
     pub known: &'a files::Known,
     pub plan: Arc<FaultPlan>,
     pub flash: Arc<FaultyDevice>,
     pub disk: Arc<FaultyDevice>,
     pub label_file: Arc<FaultyDevice>,
-    /// The door passes trims to the disk: of one client, whose pages are known to nobody else.
+    /// The door passes trims to the disk: of one client, whose pages no other client knows.
     pub passes_trims: bool,
     /// The flash is not there, if it has failed before.
     pub without_flash: bool,
@@ -46,7 +46,7 @@ pub(super) fn blank_journal() -> Arc<FaultyDevice> {
     Arc::new(FaultyDevice::new("journal", blank, Arc::new(FaultPlan::none())))
 }
 
-/// Flash, disk and label file on these media, as power comes back.
+/// Flash, disk and label file on these media, as after the power failure.
 pub(super) fn devices_on(media: Media) -> [Arc<FaultyDevice>; 3] {
     let plan = Arc::new(FaultPlan::none());
     let Media { flash, disk, log } = media;

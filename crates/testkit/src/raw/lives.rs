@@ -100,7 +100,7 @@ fn rot_if(failing: Option<Failing>, opened: &Opened, flash: &FaultyDevice, seed:
 
 impl Between {
     /// Lets the flash of a life fail, now and then, and tells the oracles what to expect. Only where the
-    /// cache goes on then though pages on flash are newer.
+    /// cache is used then though pages on flash are newer.
     fn failing(&self, mode: Mode, plan: &FaultPlan, cut_off: u64, seed: u64) -> Option<Failing> {
         let mut rng = Rng::new(seed ^ FAULTS);
         let can_fail = self.cache.door.is_some() && mode == Mode::WriteBack && self.restarts > 0;
@@ -132,7 +132,7 @@ impl Between {
             // A page that has rotted is lost until it is written again.
             oracle.has_lost |= matches!(failing, Some(Failing::Gone | Failing::Rots));
             oracle.may_lose = oracle.has_lost || failing.is_some() && breaks_reads;
-            // What is not flushed goes straight to disk.
+            // Unflushed pages are written straight to disk.
             oracle.straight_to_disk |= matches!(failing, Some(Failing::Gone | Failing::Breaks));
         }
         failing

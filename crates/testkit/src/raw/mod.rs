@@ -1,4 +1,4 @@
-//! Caches of raw pages: bytes of somebody else, whose owner has no log, but flushes, and forgets what is
+//! Caches of raw pages, whose owner has no log, but flushes, and forgets what is
 //! dead. A client writes, flushes, forgets and reads; power fails at any request; an oracle knows what must
 //! be there.
 //!
@@ -67,7 +67,7 @@ const CHECKPOINT: u64 = 19;
 /// Where power fails for a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Examined {
-    /// Where each life ends; the next life goes on from there.
+    /// Where each life ends; the next life begins there.
     Ends,
     /// At many other moments of each life, too. The cache is opened and read once after each.
     Moments,
@@ -129,7 +129,7 @@ fn fetch(
     as_reader: bool,
 ) -> Result<Option<Source>, String> {
     let Some(id) = opened.id(page)? else { return Ok(None) };
-    // What is dead must not enter: it is told by where it comes from.
+    // What is dead must not enter: its origin tells.
     let known = oracle.lock().of(page);
     let as_reader = as_reader && !known.forgotten && !known.since_forgotten;
     let fetched = opened.fetch(id, buffer, as_reader);

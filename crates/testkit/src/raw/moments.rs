@@ -1,7 +1,7 @@
 //! Moments of a life at which power might have failed, and what an open finds after that.
 //!
-//! Invariant: a moment is taken beside the life. It draws from random numbers of its own and takes no time,
-//! so the life is the same with and without.
+//! Invariant: a moment is taken without an effect on the life. It draws from random numbers of its own and
+//! takes no time, so the life is the same with and without.
 
 use super::files;
 use super::life::{Life, blank_journal, devices_on};

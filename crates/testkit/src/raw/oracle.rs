@@ -114,13 +114,13 @@ pub(super) struct Known {
     pub since_forgotten: bool,
     /// This was flushed, too.
     pub forget_durable: bool,
-    /// Its place on disk is somebody else's.
+    /// Its place on disk is another page's.
     pub of_others: bool,
     /// The newest version of it that was zeros; 0: none was.
     pub zeros: u64,
     /// The newest version of it when it was trimmed last, and the disk may have made zeros of it; 0: never.
     pub trimmed: u64,
-    /// Whether it was zeros when it was read first after that; `None`: nobody has read it since. It stays so.
+    /// Whether it was zeros when it was read first after that; `None`: it was not read since. It stays so.
     pub answer: Option<bool>,
     /// The last write of it has failed: it may be there, or an earlier one.
     pub unsure: bool,

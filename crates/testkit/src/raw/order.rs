@@ -1,4 +1,4 @@
-//! The order of work on a page when nobody above keeps it: readers and a writer of a cache of raw pages work
+//! The order of work on a page when no user above keeps it: readers and a writer of a cache of raw pages work
 //! on the same pages at once. A read that begins after a write has returned sees that write, or a later one;
 //! so does one that begins after a read has, with what that one has seen. And writers: disk and flash have
 //! the same version in the end.

@@ -161,7 +161,7 @@ impl World {
     }
 }
 
-/// One cache under writers, and an owner who wants pages on disk.
+/// One cache under writers, and an owner that wants pages on disk.
 ///
 /// # Errors
 /// What was wrong.

@@ -289,8 +289,8 @@ fn draw_trouble(rng: &mut Rng, shape: &Shape, is_last: bool) -> Trouble {
     }
     let silent =
         [Fault::LostWrite, Fault::MisdirectedWrite, Fault::DuplicatedWrite, Fault::BitRot, Fault::Death];
-    // After a silent fault any page may be missing forever, so it comes in the last life. Only flash is
-    // guarded against silent faults.
+    // After a silent fault any page may be missing forever, so such a fault is in the last life. Only flash
+    // is guarded against silent faults.
     let (device, fault) = match is_last && rng.below(2) == 0 {
         true => ("flash", one(rng, &silent)),
         false => (one(rng, &["flash", "flash", "disk"]), one(rng, &LOUD)),

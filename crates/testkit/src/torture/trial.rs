@@ -356,7 +356,7 @@ impl Trial<'_> {
     }
 
     /// The database continues on the disk alone (after a detach, if the cache's pages are needed), and then
-    /// the flash comes back.
+    /// the flash is found again.
     fn run_without(&mut self, note: Note<'_>) -> bool {
         let result = self.ran_without();
         note(

@@ -1,4 +1,4 @@
-//! Reading Entresol's own format (docs/TRACES.md). Nothing is believed that a checksum does not cover.
+//! Reading Entresol's own format (docs/TRACES.md). Only content with a checksum is used.
 
 use crate::builder::Built;
 pub(super) use crate::compact::MAGIC;

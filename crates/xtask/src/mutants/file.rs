@@ -12,7 +12,7 @@
 //! replacement = 'if superblock.epoch < label.epoch && !ALIVE {'
 //! ```
 //!
-//! `bug` says what goes wrong for the user of the cache. A hunter is a rig of the test kit with its aim
+//! `bug` says the consequence for the user of the cache. A hunter is a rig of the test kit with its aim
 //! (`crates/testkit/src/mutants/aim.rs`), or a test; each must notice the mutant. A place is a piece of a
 //! source file that occurs there once, and the piece that replaces it; the word `ALIVE` in it is true in the
 //! process in which this mutant was chosen, and false in all others.
@@ -30,7 +30,7 @@ pub(super) struct Mutant {
     /// The name of its file, without the extension.
     #[serde(skip)]
     pub name: String,
-    /// What goes wrong for the user, in a sentence.
+    /// The consequence for the user, in a sentence.
     pub bug: String,
     /// Who must notice it.
     pub hunter: Vec<Hunter>,

@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: plants known bugs in a copy of the tree, and sees that the tests notice each.
 //!
-//! A mutant is a file of `crates/testkit/mutants`: where it is, what the code becomes, what goes wrong then,
+//! A mutant is a file of `crates/testkit/mutants`: its place, the changed code, the consequence,
 //! and which test must notice it (`file`). All are woven into one copy of the tree as alternatives at run
 //! time (`weave`, `copy`). The copy is built once (`programs`), and every hunt is a process of its own, in
 //! which one mutant is alive (`hunt`). The product itself holds no mutant.

@@ -28,7 +28,7 @@ pub(super) struct Programs {
     pub hunts: PathBuf,
 }
 
-/// What cargo says of something that it has built.
+/// Cargo's message on an artifact that it has built.
 #[derive(Deserialize)]
 struct Artifact {
     target: Target,

@@ -20,7 +20,7 @@ pub struct BuildArgs {
     /// PostgreSQL's source as Debian has it; its checksum is in doors/postgres/patches.
     #[arg(long, value_name = "FILE")]
     pub source: Option<PathBuf>,
-    /// Compile PostgreSQL's assertions in: slower, and finds more. Installed beside the other build.
+    /// Compile PostgreSQL's assertions in: slower, and finds more. Installed in a folder of its own.
     #[arg(long)]
     pub assertions: bool,
 }

@@ -1,6 +1,6 @@
-//! The suite `flash-dies`: the flash device stops to work under load. In write-through mode the server goes
-//! on, and starts without it. In write-back mode it stops, says how many pages are only there, and has them
-//! when the device works again.
+//! The suite `flash-dies`: the flash device fails under load. In write-through mode the server continues, and
+//! starts without it. In write-back mode it stops, and its error counts the pages that only the flash has.
+//! When the device works again, the server has them.
 
 use super::cache::{Cache, ENTRESOL, THROUGH};
 use super::kill;
@@ -14,7 +14,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Of the flash device.
+/// MiB of the flash device.
 const MIB: u32 = 24;
 const LOAD: Duration = Duration::from_secs(3);
 

@@ -116,7 +116,7 @@ fn full(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Who waits for room in the cache listens to its timeout, and to who ends it.
+/// A process that waits for room in the cache heeds its timeout and a termination.
 fn waits_end(server: &Server<'_>) -> Result<()> {
     let many = "CREATE TABLE u AS SELECT id, repeat('x', 500) AS filler FROM generate_series(1, 60000) id";
     let said =

@@ -17,7 +17,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Mounted as the folder `name` beside the tests.
+    /// Mounted as the folder `name`, next to the tests.
     pub fn mount(bench: &Bench, name: &str, mib: u32) -> Result<Self> {
         let folder = paths::postgres().join("test").join(format!("{name}-memory"));
         fs::create_dir_all(&folder)?;

@@ -48,7 +48,7 @@ fn library() -> Result<PathBuf> {
     Ok(library)
 }
 
-/// Copies the sources of a module beside the server's, and makes and installs it.
+/// Copies the sources of a module to those of the server, and makes and installs it.
 fn install(build: &Build, name: &str, sources: &Path, more: &[PathBuf], variables: &[&str]) -> Result<()> {
     let tools = Tools::for_build()?;
     let folder = build.source.join(name);

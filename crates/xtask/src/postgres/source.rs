@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The file that is wanted, and its checksum: `SHA256SUMS` beside the patches.
+/// The file that is wanted, and its checksum: `SHA256SUMS` in the folder of the patches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// SHA-256, in hex.
@@ -33,7 +33,7 @@ pub fn wanted() -> Result<Wanted> {
     }
 }
 
-/// The source, if it is here: beside the repository, or downloaded before. It was not looked into.
+/// The source, if it is here: next to the repository, or downloaded before. It was not looked into.
 pub fn present(wanted: &Wanted) -> Option<PathBuf> {
     let beside = paths::repository().parent()?.join("shared/postgres");
     let downloaded = paths::postgres().join("download");
@@ -56,7 +56,7 @@ pub fn check(file: &Path, wanted: &Wanted) -> Result<()> {
     Ok(())
 }
 
-/// The source: the file that was named, else the one beside the repository, else what was downloaded
+/// The source: the file that was named, else the one next to the repository, else what was downloaded
 /// before, else Debian's source package. Its checksum is right.
 ///
 /// # Errors

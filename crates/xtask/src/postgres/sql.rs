@@ -1,4 +1,4 @@
-//! The suite `flash-sql`: what the extension's views say, and who may ask.
+//! The suite `flash-sql`: the extension's views, and who may read them.
 
 use super::cache::ENTRESOL;
 use super::server::Server;

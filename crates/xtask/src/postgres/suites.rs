@@ -60,7 +60,7 @@ pub(super) fn contrib(bench: &Bench, cache: &Cache) -> Result<()> {
     let name = format!("{} contrib", cache.name);
     let server = Server::start(&bench.build, &bench.user, &name, &["-k"], &tiny(cache))?;
     let contrib = bench.build.source.join("contrib");
-    // The tests write beside their sources.
+    // The tests write next to their sources.
     bench.user.own(&contrib)?;
     let mut make = bench.user.command("make");
     make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");

@@ -94,7 +94,7 @@ fn prove(bench: &Bench, folder: &Path, out: &Path) -> Result<Command> {
     let path = path.map(|value| value.to_string_lossy().into_owned()).unwrap_or_default();
     prove.env("PATH", format!("{}:{path}", bench.build.installed.join("bin").display()));
     prove.env("TESTLOGDIR", out.join("log")).env("TESTDATADIR", out);
-    // Else the framework makes one beside the source, where the tests' user may not write.
+    // Else the framework makes one next to the source, where the tests' user may not write.
     prove.env("PG_TEST_PORT_DIR", out.join("ports"));
     prove.env("PG_REGRESS", source.join("src/test/regress/pg_regress"));
     prove.env("REGRESS_SHLIB", source.join("src/test/regress/regress.so"));

@@ -31,7 +31,7 @@ enum Suite {
     ThroughRegress,
     /// As `flash-kill`, in write-through mode; the cluster is also run without its flash.
     ThroughKill,
-    /// The flash dies: write-through goes on, write-back stops. Only for root.
+    /// The flash dies: write-through continues, write-back stops. Only for root.
     FlashDies,
     /// The disk is full, or a sync of it fails. Only for root.
     DiskFaults,

@@ -192,7 +192,7 @@ impl RingHead {
 
 /// A cache with log placement: what only such a one can do. What both placements can is at
 /// [`Partition`](crate::Partition).
-// As [`Slots`](crate::Slots): what both have comes first.
+// As [`Slots`](crate::Slots): the common part is first.
 #[repr(C)]
 pub struct Log<'r> {
     pub(crate) contents: Contents<'r>,

@@ -56,7 +56,7 @@ pub(crate) struct SlotTableHead {
 
 /// A cache with slot placement: what only such a one can do. What both placements can is at
 /// [`Partition`](crate::Partition).
-// As [`Log`](crate::Log): what both have comes first.
+// As [`Log`](crate::Log): the common part is first.
 #[repr(C)]
 pub struct Slots<'r> {
     pub(crate) contents: Contents<'r>,

@@ -140,7 +140,7 @@ impl Evidence<'_> {
         Note(self.notes[entry as usize])
     }
 
-    /// Time goes on by one miss.
+    /// Time advances by one miss.
     #[inline(always)]
     fn tick(&mut self, pages: &Pages<'_>) {
         if self.head.time.pass() {

@@ -1,4 +1,4 @@
-//! Runs of destages: dirty pages that lie beside a dirty victim on disk are copied there with it. A disk
+//! Runs of destages: dirty pages that are adjacent to a dirty victim on disk are copied there with it. A disk
 //! writes them as one, and later each would cost as much as a random write.
 //!
 //! A run goes up from the victim, then down.

@@ -2,7 +2,7 @@
 //!
 //! - By the devices' times: while flash takes longer than disk, each write takes time from the reads of the
 //!   same device, so the threshold grows; while flash has time to spare, it shrinks.
-//! - By the owner, who may want fewer writes than there is time for: flash wears out.
+//! - By the owner, which may want fewer writes than there is time for: flash wears out.
 //!
 //! Both are expected uses within the horizon, in the unit of chances.
 

@@ -1,4 +1,4 @@
-//! The tier's budget of writes to flash: whoever has done an I/O looks at it, if it is time to.
+//! The tier's budget of writes to flash: a task that has done an I/O looks at it, when it is due.
 //!
 //! A policy that weighs costs is told what a write must be worth, and a ring gives no second chances while
 //! writes are scarce. Whether pages that were read enter at all, and where dirty ones go, is for the tier's
@@ -119,7 +119,7 @@ impl WriteBudget {
         self.spares_writes.store(!allowed.chances, SeqCst);
         self.set_write_worth(worth);
         if self.due.load(SeqCst) == NEVER {
-            // The budget was lifted meanwhile, and nobody looks again.
+            // The budget was lifted meanwhile, and no task looks again.
             self.spare_nothing();
         }
     }

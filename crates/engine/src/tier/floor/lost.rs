@@ -1,5 +1,5 @@
-//! Pages that are lost while the flash goes on: the only copy of each was on flash, is newer than the disk's,
-//! and cannot be read. (docs/DESIGN.md, "Lost pages".)
+//! Pages that are lost while the flash stays in use: the only copy of each was on flash, is newer than the
+//! disk's, and cannot be read. (docs/DESIGN.md, "Lost pages".)
 //!
 //! Invariants: a page is recorded as lost, durably, before its slot is released ([`crate::disk::Missing`]). A
 //! page that can be read is never given up for the sake of another one.

@@ -8,14 +8,14 @@
 //! | `renewals` | renews the disk's label, for an owner with a log |
 //! | `causes` | makes durable what makes forgotten pages dead |
 //! | `object_log` | the table of objects on flash |
-//! | `failures` | decides what follows the failure of a device, and wakes all who wait |
+//! | `failures` | decides what follows the failure of a device, and wakes all waiters |
 //! | `lost` | pages whose only copy on flash cannot be read |
 //! | `above` | the buffer pool above |
 //! | `budget` | the owner's budget of writes to flash |
 //! | `disk_writes` | writes of callers to disk, and their sync |
 //! | `destager` | writes of destaged pages to disk |
 //! | `entry` | offers a page to the flash, and writes it to disk if it does not enter |
-//! | `turns` | who may write a page, where no log stands above |
+//! | `turns` | the turns of the writers of a page, if there is no log above |
 //! | `staged` | waits until staging is on flash |
 //! | `writers`, `background` | the loops of the tasks that carry jobs out |
 //! | `checkpointer` | checkpoints, but for what placements make durable |

@@ -7,9 +7,9 @@
 //! - What made an object's pages dead is in the owner's log before the position that the superblock has then
 //!   ([`super::renewals`]).
 //! - Each block is written to both copies before one sync: what is durable is there twice.
-//! - One task writes at a time; whoever waits for it meanwhile shares its write and its sync.
+//! - One task writes at a time; a task that waits for it meanwhile shares its write and its sync.
 //! - Nothing follows a write that has failed: the log would end there at the next open, and what follows
-//!   would be lost, though those who wait for it were told that it is durable.
+//!   would be lost, though its waiters were told that it is durable.
 
 use super::flash::Flash;
 use super::renewals::Renewals;
@@ -167,7 +167,7 @@ impl ObjectLog {
         Ok(())
     }
 
-    /// Drops all dead pages, so that none goes to disk. Nobody uses the cache any more.
+    /// Drops all dead pages, so that none is written to disk. The cache is not used any more.
     pub(crate) fn drop_dead(&self) -> Result<(), Gone> {
         self.directory.with_objects(|partition, objects| {
             let entries = 0..partition.entries();

@@ -47,8 +47,8 @@ impl Drop for Turn<'_> {
 }
 
 impl Turns {
-    /// The turn to write these pages, all at once: nobody who waits for one has another one. `shows`: the new
-    /// versions can be read from flash before the disk has them.
+    /// The turn to write these pages, all at once: no task that waits for a turn has another one. `shows`:
+    /// the new versions can be read from flash before the disk has them.
     pub(crate) fn turn(&self, pages: &[(PageId, &[u8])], shows: bool) -> Turn<'_> {
         let mut wanted: ArrayVec<PageId, RUN_PAGES_MAX> = pages.iter().map(|(page, _)| *page).collect();
         wanted.sort_unstable();

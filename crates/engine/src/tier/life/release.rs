@@ -73,7 +73,7 @@ pub(crate) fn bound_options(
     Ok(bound.map(|(superblock, _)| TierOptions::of(&superblock)))
 }
 
-/// The owner of the disk with this label goes on without its cache, which cannot be reached and is not
+/// The owner of the disk with this label continues without its cache, which cannot be reached and is not
 /// needed: when it is found again, it is out of date. Says so durably. A disk without a label stays as it is.
 ///
 /// # Errors

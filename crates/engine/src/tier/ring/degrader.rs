@@ -1,4 +1,4 @@
-//! The flash has failed while it had pages that the disk lacks, and no log stands above: the tier goes on
+//! The flash has failed while it had pages that the disk lacks, and there is no log above: the tier continues
 //! from disk, and only reads the flash (docs/DESIGN.md, "Degraded").
 //!
 //! Invariants:

@@ -10,7 +10,7 @@
 //! - Writes of one page are made one after the other, on flash and on disk. Writes of other pages, and
 //!   dequeues, never wait for one of them.
 //! - While a page is written to disk, the flash keeps its new version ([`entresol_core::Log::hold`]), though
-//!   the ring goes round meanwhile. So a power failure that tears the write leaves one whole version. If too
+//!   the ring turns meanwhile. So a power failure that tears the write leaves one whole version. If too
 //!   many pages are held, others go past the flash. A dequeue releases clean pages when the disk is synced.
 //! - A version that was read is never followed by an older one, unless the disk fails: a reader that finds a
 //!   page neither staged nor on flash waits for its write (`Reads::look_up`). It may have been forgotten, or

@@ -222,7 +222,7 @@ impl Writer {
     /// (`Writes::write_around`). Then only the disk has them, and not yet durably. Makes these of `pages`
     /// that are clean durable there before they are written here. Otherwise:
     ///
-    /// 1. a changed page goes around the flash: it is written to disk, and not synced;
+    /// 1. a changed page bypasses the flash: it is written to disk, and not synced;
     /// 2. it is fetched from disk and evicted unchanged. It enters, clean, and its group becomes durable;
     /// 3. the power fails, and the disk loses the write. Recovery serves the page from flash, as a clean one;
     /// 4. the page is dequeued, and dropped because it is clean. Now the disk's older version is served.

@@ -1,7 +1,7 @@
 //! A cache whose fronts are in other processes, too: it watches them and does what they ask for.
 //!
 //! A front may be killed at any instruction. If it held a latch, or a staging frame that it was to fill,
-//! nobody knows what it has left behind. Nothing is repaired: the memory is given up, all fronts stop, and
+//! the state of its work is not known. Nothing is repaired: the memory is given up, all fronts stop, and
 //! the cache's owner opens it again from flash, as after a crash. A front that held nothing loses its seat.
 
 use super::floor::Floor;
@@ -99,7 +99,7 @@ impl Server {
             served.service.wait_at_most(seen, LOOK_EVERY);
         }
         if !self.access.state.is_closed() {
-            // A front may have died since with a latch: nobody is to wait for it.
+            // A front may have died since with a latch: no task is to wait for it.
             self.failures.give_up_memory();
         }
     }

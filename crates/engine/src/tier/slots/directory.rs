@@ -14,7 +14,7 @@ use entresol_format::{BLOCK_BYTES, Layout, Uuid};
 use entresol_runtime::sync::{Mutex, Rank, TinyMutex, TinyMutexGuard};
 use std::sync::Arc;
 
-/// The directory as it lies on flash.
+/// The directory on flash.
 pub(crate) struct SlotDirectory {
     blocks: Vec<Mutex<AlignedBuffer>>,
     cache: Uuid,
@@ -74,7 +74,7 @@ impl SlotDirectory {
         Ok(true)
     }
 
-    /// Proves that the block of `slot` lies on flash as it is in memory.
+    /// Proves that the block of `slot` on flash equals that in memory.
     pub(super) fn prove_written(&self, flash: &Flash, slot: SlotId) -> Result<(), TierError> {
         let number = slot.0 / BLOCK_ENTRIES;
         let offset = flash.layout.directory_offset(number.into());
@@ -94,7 +94,7 @@ impl SlotDirectory {
         }))
     }
 
-    /// For those who fetch.
+    /// For fetches.
     pub(crate) fn listed(&self) -> Arc<Listed> {
         self.listed.clone()
     }

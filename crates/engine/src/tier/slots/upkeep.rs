@@ -46,8 +46,8 @@ impl Upkeep {
         }
     }
 
-    /// Takes a dirty page: a frame first, then the entry becomes invalid, the page goes to disk, and the
-    /// frame is filled.
+    /// Takes a dirty page: a frame first, then the entry becomes invalid, the page is written to disk, and
+    /// the frame is filled.
     pub(crate) fn take(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         let written_through = Victim { dirty: false, ..victim };
         let admission = self.access.signals.in_turn(|| {

@@ -24,7 +24,7 @@ pub(super) const TREND: Tolerance = Tolerance::StepBack(0.01);
 
 type Value = fn(&TpccResult) -> f64;
 
-/// Which way a value goes as the flash grows.
+/// The trend of a value as the flash grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trend {
     Rises,

@@ -150,7 +150,7 @@ fn against_flashtier(rows: &[RwRow], contender: Contender) -> Vec<(&RwRow, &RwRo
     of_contender.filter_map(|row| Some((row, base(row)?))).collect()
 }
 
-/// Flashtier with a write buffer beside flashtier without.
+/// Flashtier with a write buffer, compared with flashtier without.
 fn buffered(rows: &[RwRow]) -> Vec<(&RwRow, &RwRow)> {
     let with = rows.iter().filter(|row| row.contender == Contender::Flashtier && row.buffer_mb > 0);
     with.filter_map(|row| Some((row, at(rows, Contender::Flashtier, row.page_kb, 0)?))).collect()

@@ -1,5 +1,5 @@
-//! SSD bufferpool recovery (Bhattacharjee et al., DaMoN 2011): what the text says in numbers. Its figures
-//! have no scale.
+//! SSD bufferpool recovery (Bhattacharjee et al., DaMoN 2011): the numbers in its text. Its figures have
+//! no scale.
 
 mod claims;
 mod evidence;
@@ -9,7 +9,7 @@ pub(crate) use evidence::{Evidence, MEDIA, Restarted, beginning, end, mean};
 
 use super::claim::{Statement, statements};
 
-/// What the paper claims, in the order in which it is judged.
+/// The claims of the paper, in the order of their verdicts.
 pub fn claims() -> Vec<Statement> {
     statements(CLAIMS).collect()
 }

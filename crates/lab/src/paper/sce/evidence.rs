@@ -2,7 +2,7 @@
 
 use entresol_core::Mode;
 
-/// What lies below the database.
+/// The storage below the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     /// The disks alone.

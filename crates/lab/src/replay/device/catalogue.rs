@@ -11,9 +11,9 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
-    /// Flash: may be the cache, or lie under the database.
+    /// Flash: may be the cache, or below the database.
     Flash,
-    /// Disk, array or volume: lies under the database.
+    /// Disk, array or volume: below the database.
     Disk,
 }
 

@@ -2,9 +2,9 @@
 //! and each takes at least the time of a lone request.
 //!
 //! ```text
-//! begin      = max(arrival, end of the service before), or earlier where the device is idle between arrival and that
-//! end        = begin + service            service: 1 / rate of its kind, or its bytes at the sequential rate
-//! completion = end + (time of a lone request − service)
+//! begin      = max(arrival, end of the service before), or earlier where the device is idle between arrival
+//! and that end        = begin + service            service: 1 / rate of its kind, or its bytes at the
+//! sequential rate completion = end + (time of a lone request − service)
 //! ```
 //!
 //! So a lone client sees the latency, and many clients share the rate. What the detailed models of
@@ -118,7 +118,7 @@ impl Idle {
         self.length -= 1;
     }
 
-    /// Serves a request that comes at `now` in the first span that has room for it; returns the end of the
+    /// Serves a request that arrives at `now` in the first span that has room for it; returns the end of the
     /// service.
     #[inline]
     fn serve(&mut self, now: u64, service: u64) -> Option<u64> {

@@ -1,9 +1,9 @@
-//! The DRAM layer of a simulation: which pages of a trace lie in which frames, and whose turn it is to leave.
+//! The DRAM layer of a simulation: the frames with the pages of a trace, and the order of their eviction.
 //!
-//! Made for speed: pages are dense numbers and all state lies in two arrays sized once, one by page and one
+//! Made for speed: pages are dense numbers and all state is in two arrays sized once, one by page and one
 //! by frame, so that a reference costs one look-up and, for LRU, the relinking of a node. No hashing, no
-//! allocation after [`Pool::new`]. All that is known of a frame lies together: whoever becomes the next
-//! victim has just been touched as a neighbour.
+//! allocation after [`Pool::new`]. All data of a frame are together: the cache lines of the next
+//! victim have just been used for its neighbour.
 //!
 //! Invariants: `frame_of[p] == f` if and only if `entries[f].page == p`, for resident pages; a frame is
 //! either free, or holds a page and is in the replacement order.
@@ -58,7 +58,7 @@ pub trait Order {
     fn put_back(&mut self, entries: &mut [Entry<Self::Note>], frame: u32);
 }
 
-/// At most this share of the frames lies free because a layer pulled their pages, as in the store.
+/// At most this share of the frames is free because a layer pulled their pages, as in the store.
 const RESERVE_SHARE: u32 = 8;
 
 /// A page that is evicted from DRAM.
@@ -203,7 +203,7 @@ impl<O: Order> Pool<O> {
     }
 
     /// A page is referenced and takes the place of the coldest if it is not there and no frame is free.
-    /// Returns whether it was there. For single-level problems, where nothing lies below.
+    /// Returns whether it was there. For single-level problems, without a layer below.
     #[inline(always)]
     pub fn access(&mut self, page: u32) -> bool {
         if self.reference(page).is_some() {

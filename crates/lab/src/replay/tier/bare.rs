@@ -14,7 +14,7 @@ pub struct Bare<'t> {
 }
 
 impl<'t> Bare<'t> {
-    /// The disk alone; `places` are where the pages lie on it.
+    /// The disk alone; `places`: the places of the pages on it.
     pub fn new(disk: Device, places: &'t [u32]) -> Self {
         Self { disk: Disk::new(disk, places), metrics: TierMetrics::default() }
     }

@@ -1,4 +1,4 @@
-//! What runs beside a cache: shadows, which may advise another policy; and a budget of writes to flash, in
+//! The companions of a cache: shadows, which may advise another policy; and a budget of writes to flash, in
 //! virtual time, which tells the policy what a write must be worth.
 
 use super::super::pool::Victim;
@@ -67,7 +67,7 @@ impl<'t> Beside<'t> {
         self.thrift = Some(Thrift::new(bytes_per_day, page_bytes, costs));
     }
 
-    /// From now on shadows run beside the cache of this configuration, as they do in the engine.
+    /// From now on shadows run with the cache of this configuration, as they do in the engine.
     pub fn run_shadows(&mut self, config: &Config, mode: Mode, costs: &Costs) {
         self.shadows = Some(Shadow::new(config, mode, costs));
     }
@@ -85,12 +85,12 @@ impl<'t> Beside<'t> {
         }
     }
 
-    /// From now on the cache goes on under another policy when its shadows advise it.
+    /// From now on the cache takes another policy when its shadows advise it.
     pub fn follow_shadows(&mut self, exchange: Exchange<'t>) {
         self.exchange = Some(exchange);
     }
 
-    /// The partition that goes on where `old` ends, with shadows of its own.
+    /// The partition that continues where `old` ends, with shadows of its own.
     pub(super) fn successor(&mut self, config: &Config, mode: Mode, old: &Partition<'_>) -> Partition<'t> {
         let exchange = self.exchange.as_mut().expect("it was advised by it");
         let partition = exchange.successor(config, old);

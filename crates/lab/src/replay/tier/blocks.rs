@@ -1,8 +1,8 @@
 //! A flash cache that is its own translation layer (RFDB/WFDB, FlashTier), over a chip and in front of the
 //! disk.
 //!
-//! Write-through: a dirty page that leaves DRAM is on disk before anybody goes on. What the cache does to its
-//! chip meanwhile is done in the background, and the next request waits for the rest of it.
+//! Write-through: a dirty page that leaves DRAM is on disk before any client continues. What the cache does
+//! to its chip meanwhile is done in the background, and the next request waits for the rest of it.
 //!
 //! Invariant: the cache sees pages by their places on disk, so that neighbours there are neighbours in its
 //! blocks.
@@ -33,7 +33,7 @@ pub struct Blocks<'t> {
 }
 
 impl<'t> Blocks<'t> {
-    /// `cache` over a chip of that speed; `places` are where the pages lie on `disk`.
+    /// `cache` over a chip of that speed; `places`: the places of the pages on `disk`.
     pub fn new(cache: Box<dyn BlockCache>, speed: ChipSpeed, disk: Device, places: &'t [u32]) -> Self {
         Self {
             cache,

@@ -3,7 +3,7 @@
 //! The order of jobs is the engine's with one writer and one background task: all writes, then background
 //! jobs until there is none, and again. A test drives both with one trace and compares their decision hashes.
 //!
-//! Invariant: `dense_of_slot` names the page that lies in each occupied slot, so that no page id is ever
+//! Invariant: `dense_of_slot` names the page in each occupied slot, so that no page id is ever
 //! looked up.
 
 use super::super::device::Device;
@@ -45,7 +45,7 @@ pub struct Cached<'t> {
     costs: Costs,
     metrics: TierMetrics,
     drive: Drive,
-    /// What runs beside the cache.
+    /// The cache's companions: shadows and budget.
     pub beside: Beside<'t>,
 }
 
@@ -117,7 +117,7 @@ impl<'t> Cached<'t> {
         self.partition.write_due(frame) || self.begins_group(position)
     }
 
-    /// A changed page goes to disk alone.
+    /// A changed page is written to disk alone.
     fn bypass(&mut self, now: Time, page: u32) -> Time {
         self.metrics.bypassed += 1;
         self.metrics.disk_writes += 1;
@@ -236,7 +236,7 @@ impl<'t> Cached<'t> {
         self.config.policy.placement() == Placement::Log
     }
 
-    /// Takes the coldest pages of DRAM, as far as that goes without waiting.
+    /// Takes the coldest pages of DRAM, as far as possible without waiting.
     fn pull(&mut self, wanted: u32, now: Time, pool: &mut Pool<impl Order>) {
         for _ in 0..pool.room_to_pull(wanted) {
             let Some(victim) = pool.take_coldest() else { return };

@@ -53,7 +53,7 @@ impl Chip {
         Time(self.occupy(now, cost) + cost)
     }
 
-    /// The client goes on as soon as the work before this is over.
+    /// The client continues as soon as the work before this is over.
     pub(super) fn background(&mut self, now: Time, done: &Counters) -> Time {
         let cost = self.cost(done);
         if cost == 0 { now } else { Time(self.occupy(now, cost)) }

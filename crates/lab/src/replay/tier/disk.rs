@@ -91,7 +91,7 @@ impl<'t> Disk<'t> {
         done
     }
 
-    /// Takes an evicted page. When its evictor goes on.
+    /// Takes an evicted page. Returns the time at which its evictor continues.
     pub(super) fn write_behind(&mut self, now: Time, page: u32) -> Time {
         self.staged.push(self.places[page as usize]);
         if self.staged.len() < BATCH {

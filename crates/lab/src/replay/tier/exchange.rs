@@ -1,4 +1,4 @@
-//! Going on under another policy in the middle of a run, when the shadows beside the cache advise it.
+//! A change of the policy in the middle of a run, when the shadows of the cache advise it.
 //!
 //! It is done as by a close and an open: what is staged is written, and the pages stay where they are. What
 //! the old policy has learned is lost, and shadows begin anew. The directory that a close writes takes no
@@ -57,7 +57,7 @@ impl<'t> Exchange<'t> {
         self.configs.iter().find(|config| config.policy == advice.to).copied()
     }
 
-    /// The partition that goes on where `old` ends.
+    /// The partition that continues where `old` ends.
     pub(super) fn successor(&mut self, config: &Config, old: &Partition<'_>) -> Partition<'t> {
         let region = self.regions.next().expect("it was advised while there was one");
         *region = vec![0; region_bytes(config) / size_of::<u64>()];

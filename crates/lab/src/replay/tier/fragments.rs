@@ -2,10 +2,10 @@
 //! workers.
 //!
 //! Pages go by their places on disk, so that neighbours there are neighbours in a fragment. A population
-//! reads its fragment from disk and writes it to flash, in one piece each, and both devices serve nobody else
-//! meanwhile; it takes effect when both are done, and its worker looks for the next one at once. A page that
-//! is written goes to disk, and to flash too if its fragment is mapped; nobody waits for that until too many
-//! writes are outstanding.
+//! reads its fragment from disk and writes it to flash, in one piece each, and both devices serve no other
+//! request meanwhile; it takes effect when both are done, and its worker looks for the next one at once. A
+//! page that is written goes to disk, and to flash too if its fragment is mapped; no client waits for that
+//! until too many writes are outstanding.
 //!
 //! Invariants: what ends takes effect in the order of the ends. This is the one tier whose decisions depend
 //! on time: which worker is free, and so what is populated, follows from the devices' speed. It is virtual
@@ -46,8 +46,8 @@ pub struct Fragmented<'t> {
 }
 
 impl<'t> Fragmented<'t> {
-    /// `cache` on `flash`, in front of `disk`; `places` are where pages lie on disk, and their numbers on the
-    /// volume.
+    /// `cache` on `flash`, in front of `disk`; `places`: the places of pages on disk, and their numbers on
+    /// the volume.
     pub fn new(cache: Fragments<'t>, (flash, disk): (Device, Device), places: &'t [u32]) -> Self {
         let config = cache.config();
         Self {

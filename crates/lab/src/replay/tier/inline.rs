@@ -2,10 +2,10 @@
 //! partition.
 //!
 //! What [`super::Cached`] drives is the engine's way: pages are staged in memory and written when there is
-//! time. flashcache has no staging: whoever missed waits until the page is on flash as well ("in-line cache
-//! population can slow down cache missed read operations", §3.2), and a larger page is split into blocks of 4
-//! KiB, each a request of its own. Writes are the database's page cleaners', and nobody waits for them until
-//! too many are outstanding.
+//! time. flashcache has no staging: a client that missed waits until the page is on flash as well ("in-line
+//! cache population can slow down cache missed read operations", §3.2), and a larger page is split into
+//! blocks of 4 KiB, each a request of its own. Writes are the database's page cleaners', and no client waits
+//! for them until too many are outstanding.
 //!
 //! Invariant: decisions depend on the events alone.
 
@@ -41,7 +41,7 @@ pub struct Inline<'t> {
 
 impl<'t> Inline<'t> {
     /// `partition` on `flash`, a device for pages of [`BLOCK_BYTES`], in front of `disk`, for pages of
-    /// `page_bytes`. `places`: where pages lie on disk.
+    /// `page_bytes`. `places`: the places of pages on disk.
     pub fn new(
         partition: Partition<'t>,
         mode: Mode,

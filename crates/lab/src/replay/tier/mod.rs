@@ -53,7 +53,7 @@ pub trait Layer {
     fn warm(&self, _pages: impl Iterator<Item = u32>) -> u32 {
         0
     }
-    /// DRAM misses `page` at `now`. What the policy pulls comes from `pool`.
+    /// DRAM misses `page` at `now`. `pool` has the pages that the policy pulls.
     fn fetch(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) -> Fetched;
     /// DRAM evicts a page at `now`. Returns the time at which its frame is free.
     fn evict(&mut self, victim: Victim, now: Time, pool: &mut Pool<impl Order>) -> Time;

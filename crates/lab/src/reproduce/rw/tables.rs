@@ -1,4 +1,4 @@
-//! RW's tables and figures, the thesis' numbers beside ours.
+//! RW's tables and figures, the thesis' numbers with ours.
 
 use super::super::chapter::Rows;
 use crate::paper::rw::{self, MEMORY, RwRow};

@@ -1,7 +1,7 @@
 //! SCE: figures 1, 4, 5 (sysbench) and 6 (a skewed OLTP load): how a flash cache can make a database slower,
 //! and how one does not.
 //!
-//! Caches lie below the database here, in the block layer, and the replay's devices say when things are done.
+//! Caches are below the database here, in the block layer, and the replay's devices say when things are done.
 
 mod run;
 mod workload;
@@ -214,7 +214,7 @@ fn label(measured: &Measured, size: &str) -> String {
     }
 }
 
-/// Throughput over time, as in the paper's figures, and the traffic beside it.
+/// Throughput over time, as in the paper's figures, and the traffic.
 fn over_time(title: &str, runs: &[(&Measured, &str)]) -> Section {
     let line = |(measured, size): &(&Measured, &str)| Line {
         series: label(measured, size),

@@ -193,7 +193,7 @@ pub fn equi_cost_run(trace: &Trace, b: u32, policy: Option<PolicyKind>, n: f64) 
     }
 }
 
-/// Table 2: the paper's numbers beside ours.
+/// Table 2: the paper's numbers with ours.
 fn rows(workload: &Workload) -> Rows {
     let mut rows = Rows::new();
     let source = "3LA table 2";

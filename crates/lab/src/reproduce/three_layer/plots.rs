@@ -87,7 +87,7 @@ fn accesses(workload: &Workload) -> Section {
     bars("Figure 2b: device accesses", vec![chart])
 }
 
-/// Figure 6a: where the time goes.
+/// Figure 6a: the shares of the time.
 fn breakdown(workload: &Workload) -> Section {
     let chart = BarChart {
         title: format!("Device times, b = {} (flash for all pages), by algorithm and n", workload.b_all),

@@ -29,7 +29,7 @@ struct Row {
     pages: u64,
     /// Shared memory of the cache.
     shared_bytes: u64,
-    /// Of it, what the worker uses beside the shared memory, from `/proc`.
+    /// Of it, what the worker uses apart from the shared memory, from `/proc`.
     worker_own_bytes: u64,
     /// The same of another background process: what a process has anyway.
     other_own_bytes: u64,

@@ -277,7 +277,7 @@ fn hit_rate(run: &Run) -> Option<f64> {
     Some(100.0 * hits / (hits + of("misses")?))
 }
 
-/// A table of all configurations, each beside the server without a cache.
+/// A table of all configurations, each compared with the server without a cache.
 fn summary(configurations: &[Configuration], runs: &[Run], load: &Load) {
     let off = |repeat: u32| {
         runs.iter()
