@@ -157,6 +157,7 @@ impl TierOptions {
             dirty_permille_max: self.dirty_permille_max,
             history: self.history,
             proofs: self.page_format.keeps_proofs(),
+            refusals: false,
             ..Config::new(self.policy, self.slots)
         }
     }

@@ -9,7 +9,7 @@ impl LogModel {
     /// Groups that are kept free beyond those for second chances.
     pub(super) fn spare(&self) -> u64 {
         let is_long = self.config.slots as u64 / self.group() >= 16;
-        u64::from(self.config.policy == PolicyKind::Reuse && is_long)
+        u64::from(self.config.policy == PolicyKind::Reuse && is_long || self.config.refusals)
     }
 
     fn is_held(&self, page: PageId, position: u64) -> bool {
@@ -72,6 +72,9 @@ impl LogModel {
         if self.leaves_first() && fates.contains(&Fate::SecondChance) {
             self.leaving.insert(self.scan);
         }
+        if !self.leaving.contains(&self.scan) && fates.contains(&Fate::SecondChance) {
+            self.chances.insert(self.scan);
+        }
         let makes_room = fates.iter().any(|f| *f != Fate::SecondChance);
         assert!(makes_room || self.held.len() as u64 >= self.group(), "a dequeue makes room");
         let staying = fates.contains(&Fate::SecondChance);
@@ -101,7 +104,11 @@ impl LogModel {
         let first = position / self.group() * self.group();
         let is_first = [&self.leaving, &self.left].iter().all(|set| set.first().is_none_or(|f| *f >= first));
         let room = self.released + self.config.slots as u64 - self.rear;
-        if is_first && self.staying.is_none() && room >= self.group() && self.left.remove(&first) {
+        // One that may still need a group for what the disk refuses.
+        let earlier = self.config.refusals && self.dequeuing.range(..first).next().is_some();
+        let has_room = room >= self.group() * (1 + u64::from(earlier));
+        let none_stays = self.staying.is_none() && self.chances.is_empty();
+        if is_first && none_stays && has_room && self.left.remove(&first) {
             self.staying = Some(first);
         }
         assert!(!self.leaving.contains(&first), "pages that leave are on disk");
@@ -118,6 +125,7 @@ impl LogModel {
         let first = self.first_of(pages);
         self.leaving.remove(&first);
         self.left.remove(&first);
+        self.chances.remove(&first);
         self.staying.take_if(|staying| *staying == first);
         first
     }
