@@ -103,16 +103,22 @@ impl LogModel {
     pub(super) fn stays(&mut self, position: u64) -> bool {
         let first = position / self.group() * self.group();
         let is_first = [&self.leaving, &self.left].iter().all(|set| set.first().is_none_or(|f| *f >= first));
-        let room = self.released + self.config.slots as u64 - self.rear;
-        // One that may still need a group for what the disk refuses.
-        let earlier = self.config.refusals && self.dequeuing.range(..first).next().is_some();
-        let has_room = room >= self.group() * (1 + u64::from(earlier));
         let none_stays = self.staying.is_none() && self.chances.is_empty();
-        if is_first && none_stays && has_room && self.left.remove(&first) {
+        if is_first && none_stays && self.has_a_group_for(first) && self.left.remove(&first) {
             self.staying = Some(first);
         }
         assert!(!self.leaving.contains(&first), "pages that leave are on disk");
         !self.left.contains(&first)
+    }
+
+    /// One group for this dequeue, and one for each that has its group already. If the disk may refuse pages,
+    /// one for an earlier dequeue that is still destaged.
+    pub(super) fn has_a_group_for(&self, first: u64) -> bool {
+        let earlier = self.dequeuing.range(..first).any(|at| !self.left.contains(at));
+        let left = u64::from(self.config.refusals && earlier);
+        let stay = self.chances.len() as u64 + u64::from(self.staying.is_some());
+        let room = self.released + self.config.slots as u64 - self.rear;
+        room >= self.group() * (1 + stay + left)
     }
 
     pub(super) fn first_of(&self, pages: &[DequeuePage]) -> u64 {

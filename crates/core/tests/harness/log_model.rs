@@ -352,9 +352,7 @@ impl Model for LogModel {
     fn keep(&mut self, pages: &[DequeuePage], got: bool) {
         let first = self.first_of(pages);
         let is_known = [&self.chances, &self.leaving, &self.left].iter().any(|set| set.contains(&first));
-        let room = self.released + u64::from(self.config.slots) - self.rear;
-        let has_room = first != self.released || room >= self.group();
-        assert_eq!(got, is_known || self.staying == Some(first) || has_room);
+        assert_eq!(got, is_known || self.staying == Some(first) || self.has_a_group_for(first));
         if got && !is_known && self.staying != Some(first) {
             self.left.insert(first);
         }

@@ -213,7 +213,8 @@ pub fn run_that_holds(policy: PolicyKind, seed: u64) -> World {
 /// A seeded run with a disk that refuses pages, now these and now those, at most an eighth of the ring.
 pub fn run_that_refuses(policy: PolicyKind, seed: u64) -> World {
     let mut choices = Choices::from_seed(seed * 104_729 + policy as u64);
-    let mut config = small(policy, [2, 3, 4, 8][choices.below(4)], 2, choices.below(8) as u32);
+    let staging_groups = [2, 2, 3, 4][choices.below(4)];
+    let mut config = small(policy, [2, 3, 4, 8][choices.below(4)], staging_groups, choices.below(8) as u32);
     config.refusals = true;
     let pages = config.slots + choices.below(2 * config.slots as usize) as u32;
     let mut world = World::new(config, pages, 4);

@@ -92,8 +92,8 @@ impl Log<'_> {
     }
 
     /// The disk refuses pages of this dequeue, which were to leave. They stay: each is
-    /// [restaged](Self::restage), as if it had a second chance. False: there is no room for them, as in a
-    /// ring that was full when it was opened; ask again when a job is complete.
+    /// [restaged](Self::restage), as if it had a second chance. False: there is no room for them now, until
+    /// earlier dequeues have ended, or in a ring that was full when it was opened. Ask again.
     #[must_use]
     pub fn keep(&mut self, ticket: Ticket) -> bool {
         let Self { contents, ring } = self;
@@ -102,7 +102,7 @@ impl Log<'_> {
             // It has a group, or waits for one.
             return true;
         }
-        if first == ring.head.released && !ring.has_a_group(&contents.staging) {
+        if !ring.has_a_group_for(contents, first) {
             return false;
         }
         ring.head.enter(ticket.0, DequeueState::Left);
@@ -307,14 +307,20 @@ impl Ring<'_> {
         }
         let is_earlier = |other: &Dequeue| other.waits() && other.first < first;
         let is_first = !self.head.dequeues.iter().any(is_earlier);
-        let may_need_one = |other: &Dequeue| other.is_under_way() && other.first < first;
-        let left = u64::from(self.refusals && self.head.dequeues.iter().any(may_need_one));
-        let has_room = self.free_groups(contents) > left;
-        let stays = is_first && self.head.staying == 0 && has_room;
+        let stays = is_first && self.head.staying == 0 && self.has_a_group_for(contents, first);
         if stays {
             self.head.enter(ticket.0, DequeueState::Staying);
         }
         stays
+    }
+
+    /// Whether there is a group for second chances of the dequeue that begins at `first`, which wait, or which
+    /// the disk makes of destages. If it may refuse some, a group is left for those of an earlier dequeue that
+    /// is still destaged: nothing later is released before that one.
+    fn has_a_group_for(&self, contents: &Contents<'_>, first: u64) -> bool {
+        let may_need_one = |other: &Dequeue| other.is_under_way() && other.first < first;
+        let left = u64::from(self.refusals && self.head.dequeues.iter().any(may_need_one));
+        self.free_groups(contents) > u64::from(self.head.staying) + left
     }
 
     pub(crate) fn dequeued(&mut self, contents: &mut Contents<'_>, ticket: Ticket) {

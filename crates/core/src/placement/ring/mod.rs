@@ -327,10 +327,12 @@ impl<'r> Ring<'r> {
 
     /// Groups that are held back for second chances: one for each dequeue whose second chances get positions.
     /// If others wait, also one for all of these, unless the oldest dequeue is released in any case and gives
-    /// them a group.
+    /// them a group. Not if the disk may refuse pages, and the oldest dequeue has ended: then those that wait
+    /// may have none ([`Ring::has_a_group_for`]), and the open group may have pages that the oldest awaits.
     fn held_back(&self) -> u64 {
         let oldest = self.oldest();
-        let is_released = oldest.state() == Some(DequeueState::Done) && oldest.pending == 0;
+        let has_ended = oldest.state() == Some(DequeueState::Done);
+        let is_released = has_ended && (oldest.pending == 0 || self.refusals);
         let waits = self.head.waiting > 0 && !is_released;
         u64::from(self.head.staying) + u64::from(waits)
     }

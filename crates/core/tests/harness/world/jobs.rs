@@ -148,13 +148,13 @@ impl World {
                             .for_each(|at| pages[at].fate = Fate::SecondChance);
                         self.kept += u64::from(refused.count_ones());
                         *step = Step::Restage(0);
-                    } else {
+                    } else if self.is_stuck {
                         // Until the disk takes them.
                         self.refused.clear();
                         self.stuck += 1;
                         *step = Step::StartDestage;
                     }
-                    (false, true)
+                    (false, got || self.is_stuck)
                 }
                 _ => {
                     if self.advance_destage(pages, read, step) {

@@ -156,8 +156,9 @@ pub struct World {
     pub refuses: bool,
     refused: BTreeSet<u32>,
     pub kept: u64,
-    /// How often there was no room for that.
+    /// How often there was no room for that, and nothing else went on; so it is now.
     pub stuck: u64,
+    is_stuck: bool,
     /// Steps at which a page was held that had entered a round of the ring before.
     pub stayed: u64,
     pub flushes: u64,
@@ -241,6 +242,7 @@ impl World {
             refused: BTreeSet::new(),
             kept: 0,
             stuck: 0,
+            is_stuck: false,
             stayed: 0,
             flushes: 0,
             flushes_full: 0,
@@ -404,6 +406,10 @@ impl World {
                 self.verify(); // so that the model knows what is released
                 moved |= self.settle_dead();
             }
+            self.is_stuck = !moved && self.is_any_kept() && !self.is_stuck;
+            if self.is_stuck {
+                continue;
+            }
             if !moved {
                 if new_jobs {
                     self.assert_flushed();
@@ -413,6 +419,12 @@ impl World {
             self.verify();
         }
         panic!("no rest after 100,000 rounds");
+    }
+
+    /// Whether a dequeue waits for room for what the disk has refused.
+    fn is_any_kept(&self) -> bool {
+        let waits = |job: &InFlight| matches!(job, InFlight::Dequeue { step: Step::Keep(_), .. });
+        self.jobs.iter().any(waits)
     }
 
     /// Liveness: when no jobs are left, an evictor does not wait.
