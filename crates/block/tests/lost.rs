@@ -118,7 +118,7 @@ fn a_running_volume_goes_on_without_the_page_that_is_lost() {
             for _ in 0..2 {
                 let refused = empties(&volume, another_policy.clone(), Loss::Refused);
                 match &refused {
-                    Err(TierError::Losing(lost)) => assert_eq!(lost.len(), 1),
+                    Err(TierError::Losing(lost)) => assert_eq!(lost.lost.len(), 1),
                     other => panic!("{other:?}"),
                 }
                 assert_eq!(failed(&volume), [BAD]);

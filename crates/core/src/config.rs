@@ -25,6 +25,9 @@ pub struct Config {
     pub set_slots: u32,
     /// A checksum is kept for each slot, 4 bytes, for pages that carry no proof of their own.
     pub proofs: bool,
+    /// The disk may refuse pages of a dequeue, which then stay ([`Log::keep`](crate::Log::keep)). A group of a
+    /// log is kept free for them.
+    pub refusals: bool,
 }
 
 /// flashcache's usual associativity (SCE §2).
@@ -41,16 +44,26 @@ impl Config {
         let cleans_above = policy.facts().slots().and_then(|facts| facts.cleans_above_permille);
         let dirty_permille_max = cleans_above.unwrap_or(NO_CLEANER);
         let set_slots = SET_SLOTS;
-        let (staging_groups, proofs) = (4, false);
-        Self { policy, slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, proofs }
+        let (staging_groups, proofs, refusals) = (4, false, false);
+        Self {
+            policy,
+            slots,
+            group_pages,
+            staging_groups,
+            dirty_permille_max,
+            history,
+            set_slots,
+            proofs,
+            refusals,
+        }
     }
 
     /// The sizes from which the parts are made.
     #[inline(always)]
     pub(crate) const fn sizes(&self) -> Sizes {
         let Self { slots, group_pages, staging_groups, .. } = *self;
-        let Self { dirty_permille_max, history, set_slots, proofs, .. } = *self;
-        Sizes { slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, proofs }
+        let Self { dirty_permille_max, history, set_slots, proofs, refusals, .. } = *self;
+        Sizes { slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, proofs, refusals }
     }
 
     /// Lists that the policy keeps.
@@ -76,7 +89,7 @@ impl Config {
     /// Slots that are free or being freed in a full cache: groups of log placement, none in place.
     pub fn slots_kept_free(&self) -> u32 {
         self.policy.facts().log().map_or(0, |facts| {
-            let spare = spare_groups(self.slots, self.group_pages, facts);
+            let spare = spare_groups(&self.sizes(), facts);
             groups_ahead(self.slots, self.group_pages, spare) as u32 * self.group_pages
         })
     }
@@ -121,8 +134,8 @@ pub(crate) struct StoredConfig {
     dirty_permille_max: u32,
     history: u32,
     set_slots: u32,
-    /// 1: proofs are kept.
-    proofs: u32,
+    /// Bit 0: proofs are kept. Bit 1: the disk may refuse pages.
+    flags: u32,
 }
 
 impl StoredConfig {
@@ -139,7 +152,7 @@ impl StoredConfig {
             dirty_permille_max,
             history,
             set_slots,
-            proofs: config.proofs.into(),
+            flags: u32::from(config.proofs) | u32::from(config.refusals) << 1,
         }
     }
 
@@ -150,7 +163,7 @@ impl StoredConfig {
     pub(crate) fn read(&self) -> Result<Config, ConfigError> {
         let Self { slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, .. } = *self;
         let policy = PolicyKind::from_code(self.policy).ok_or(ConfigError::Policy { found: self.policy })?;
-        let proofs = self.proofs != 0;
+        let (proofs, refusals) = (self.flags & 1 != 0, self.flags & 2 != 0);
         Ok(Config {
             policy,
             slots,
@@ -160,6 +173,7 @@ impl StoredConfig {
             history,
             set_slots,
             proofs,
+            refusals,
         })
     }
 }

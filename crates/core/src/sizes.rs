@@ -24,6 +24,8 @@ pub(crate) struct Sizes {
     pub set_slots: u32,
     /// A checksum is kept for each entry.
     pub proofs: bool,
+    /// The disk may refuse pages.
+    pub refusals: bool,
 }
 
 impl Sizes {

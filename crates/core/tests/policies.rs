@@ -226,6 +226,20 @@ fn held_pages_stay_as_in_the_models() {
     }
 }
 
+/// Pages that the disk refuses stay, under any policy of a log, and others get on.
+#[test]
+fn refused_pages_stay_as_in_the_models() {
+    for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.placement() == Placement::Log) {
+        let worlds: Vec<World> = (0..24).map(|seed| harness::run_that_refuses(policy, seed)).collect();
+        let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
+        let (kept, waits, stuck) = (sum(|w| w.kept), sum(|w| w.waits), sum(|w| w.stuck));
+        println!("{policy:?}: {kept} pages kept, {waits} waits, {stuck} stuck");
+        assert!(kept > 80 && waits > 5, "{policy:?}: {kept}, {waits}");
+        let without_crash = worlds.iter().filter(|world| world.crashes == 0);
+        assert_eq!(without_crash.map(|world| world.stuck).sum::<u64>(), 0, "there is a group for what stays");
+    }
+}
+
 /// Long enough for classes to be learned, and for notes to be as old as they get.
 #[test]
 fn reuse_agrees_with_its_models_for_a_long_time() {

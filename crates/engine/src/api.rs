@@ -13,6 +13,7 @@ use entresol_format::label::Session;
 use entresol_format::losses::Losses;
 use entresol_objects::Locator;
 use std::sync::Weak;
+use std::time::Duration;
 
 /// Where a page was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,20 @@ pub enum ReadRoute {
     /// Past the flash: what the disk has, durably, comes from there, also if it is in the cache; the rest
     /// from the cache. Nothing enters.
     Around,
+}
+
+/// How a disk takes what is written to it ([`crate::PageCache::disk_state`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskState {
+    /// For how long writes that it refuses have been tried again. `None`: none is.
+    pub retrying_for: Option<Duration>,
+    /// Refusals since the cache was opened.
+    pub refusals: u64,
+    /// Pages that it refuses though it takes others. They stay dirty on flash. The first page of each range,
+    /// and how many follow each other.
+    pub kept: Vec<(PageId, u32)>,
+    /// The last error, while one of the two is so.
+    pub error: Option<String>,
 }
 
 /// What a disk lacks that is not in its cache either ([`crate::PageCache::missing`]).

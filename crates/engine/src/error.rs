@@ -57,12 +57,20 @@ pub enum TierError {
         /// Why it cannot be read.
         why: String,
     },
-    /// The newest versions of these pages were on flash alone, and cannot be read there. All others are on
-    /// disk, and nothing was closed.
+    /// The disk does not take the newest version of this page, which stays on flash.
     #[error(
-        "{}; every other page is on the disk now, and nothing was closed: write the lost ones again as a whole, or give them up (`--accept-loss`), and the disk's older versions count", told_of(.0)
+        "page {page} is not on the disk yet, which does not take it ({why}); it stays on the flash device"
     )]
-    Losing(Vec<PageRange>),
+    NotTaken {
+        /// The page.
+        page: PageId,
+        /// The last error.
+        why: String,
+    },
+    /// The newest versions of these pages are not on disk, and cannot be brought there. All others are, and
+    /// nothing was closed.
+    #[error("{0}")]
+    Losing(Losing),
     /// The tier failed before and refuses further work.
     #[error(
         "the flash tier has failed and stopped: {reason}; {dirty_pages} pages newer than disk are on it, the oldest change at LSN {oldest}; repair the flash device and restart",
@@ -91,25 +99,64 @@ pub enum TierError {
     Config(String),
 }
 
+/// Pages that would be lost if the disk were released from its cache now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losing {
+    /// Their newest versions cannot be read from flash.
+    pub lost: Vec<PageRange>,
+    /// The disk does not take them. The flash has them.
+    pub refused: Vec<PageRange>,
+}
+
+impl Losing {
+    /// Nothing would be lost.
+    pub fn is_nothing(&self) -> bool {
+        self.lost.is_empty() && self.refused.is_empty()
+    }
+}
+
+impl std::fmt::Display for Losing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.lost.is_empty() {
+            write!(f, "{}; ", told_of(&self.lost))?;
+        }
+        if !self.refused.is_empty() {
+            let (pages, named) = named_in(&self.refused);
+            write!(f, "the disk does not take {pages} pages, which only the flash has: {named}; ")?;
+        }
+        write!(
+            f,
+            "every other page is on the disk now, and nothing was closed: repair what fails, or write these pages again as a whole, or \
+             give them up (`--accept-loss`), and the disk's older versions count"
+        )
+    }
+}
+
 /// Most ranges of lost pages that are named in a sentence.
 const NAMED_MAX: usize = 100;
 
-/// Which pages are lost.
-pub(crate) fn told_of(lost: &[PageRange]) -> String {
-    let pages: u64 = lost.iter().map(|(_, pages)| u64::from(*pages)).sum();
+/// How many pages these are, and their names.
+fn named_in(ranges: &[PageRange]) -> (u64, String) {
+    let pages: u64 = ranges.iter().map(|(_, pages)| u64::from(*pages)).sum();
     let range = |(first, pages): &PageRange| match pages {
         1 => format!("page {first}"),
         _ => format!("pages {first} to {}", PageId(first.0 + u64::from(*pages) - 1)),
     };
-    let mut named: Vec<String> = lost.iter().take(NAMED_MAX).map(range).collect();
-    if lost.len() > NAMED_MAX {
-        named.push(format!("{} more ranges", lost.len() - NAMED_MAX));
+    let mut named: Vec<String> = ranges.iter().take(NAMED_MAX).map(range).collect();
+    if ranges.len() > NAMED_MAX {
+        named.push(format!("{} more ranges", ranges.len() - NAMED_MAX));
     }
+    (pages, named.join(", "))
+}
+
+/// Which pages are lost.
+pub(crate) fn told_of(lost: &[PageRange]) -> String {
+    let (pages, named) = named_in(lost);
     let are_lost = match pages {
         1 => "1 page is lost, whose newest version on flash cannot be read".to_owned(),
         _ => format!("{pages} pages are lost, whose newest versions on flash cannot be read"),
     };
-    format!("{are_lost}: {}", named.join(", "))
+    format!("{are_lost}: {named}")
 }
 
 impl From<Gone> for TierError {

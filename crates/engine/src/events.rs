@@ -49,6 +49,16 @@ pub(crate) fn degraded(notice: &str) {
     error!("{notice}");
 }
 
+/// The disk refuses a write, which is tried again.
+pub(crate) fn disk_refuses(error: &TierError) {
+    error!("{error}; the page stays on flash and is tried again, and all else goes on");
+}
+
+/// The disk takes all that it has refused before.
+pub(crate) fn disk_takes_again() {
+    warn!("the disk takes the pages again that it has refused");
+}
+
 /// Most ranges of lost pages that are named at once.
 const NAMED_MAX: usize = 100;
 

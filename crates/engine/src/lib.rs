@@ -44,8 +44,8 @@ mod to_disk;
 mod unreadable;
 
 pub use api::{
-    Binding, DurableGroup, Evicted, Fetched, Layer, MissingPages, PageSet, ReadCounts, ReadRoute, Source,
-    Survivors, TierMetrics, Upstream, Victim,
+    Binding, DiskState, DurableGroup, Evicted, Fetched, Layer, MissingPages, PageSet, ReadCounts, ReadRoute,
+    Source, Survivors, TierMetrics, Upstream, Victim,
 };
 pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget};
 pub use buffer::AlignedBuffer;
@@ -58,6 +58,7 @@ pub use entresol_format::label::Session;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
 pub use entresol_format::{LogPosition, Uuid};
+pub use error::Losing;
 pub use error::{HOW_TO_DETACH, TierError};
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect, is_cache_of_volume};
 pub use forecast::Forecasts;
@@ -65,7 +66,7 @@ pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use front_flash::FlashPlace;
 pub use interface::{Deletes, FLASH_READ_PAGES_MAX, LookedUp, PageCache};
 pub use names::Names;
-pub use options::{Flushed, TierOptions, flash_bytes};
+pub use options::{DiskErrors, Flushed, TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;
 pub use shadow::Shadow;

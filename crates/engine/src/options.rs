@@ -13,6 +13,17 @@ const OBJECT_LOG_BLOCKS: u32 = 64;
 /// Most tasks of one kind.
 const WORKERS_MAX: usize = 64;
 
+/// What follows a write that the disk refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskErrors {
+    /// The tier ends, and its owner opens it again: its log settles what the failure has left.
+    #[default]
+    End,
+    /// The page stays dirty on flash and is tried again; all that needs no room from it goes on. Only of raw
+    /// pages, above which there is no log.
+    TryAgain,
+}
+
 /// The configuration of a flash tier. `policy`, `page_bytes`, `slots`, `group_pages` and `segment_entries`
 /// determine the layout of the flash: an existing cache is opened with the values with which it was created
 /// (the policy may change within its placement). The others may change from one open to the next.
@@ -64,6 +75,8 @@ pub struct TierOptions {
     pub measures_costs: bool,
     /// How much may be written to flash, where the policy weighs what a write is worth.
     pub write_budget: WriteBudget,
+    /// What follows a write that the disk refuses.
+    pub disk_errors: DiskErrors,
     /// Shadows run with the cache, if it is large enough and in one process: see
     /// [`crate::TierMetrics::forecasts`]. They take at most a twentieth of the directory's memory.
     pub shadows: bool,
@@ -102,6 +115,7 @@ impl TierOptions {
             costs: Costs::default(),
             measures_costs: false,
             write_budget: WriteBudget::UNLIMITED,
+            disk_errors: DiskErrors::End,
             shadows: true,
         }
     }
@@ -157,6 +171,7 @@ impl TierOptions {
             dirty_permille_max: self.dirty_permille_max,
             history: self.history,
             proofs: self.page_format.keeps_proofs(),
+            refusals: self.disk_errors == DiskErrors::TryAgain && self.policy.placement() == Placement::Log,
             ..Config::new(self.policy, self.slots)
         }
     }
@@ -184,6 +199,9 @@ impl TierOptions {
         self.config().validate().map_err(|error| TierError::Config(error.to_string()))?;
         self.validate_mode()?;
         self.validate_page_format()?;
+        if self.disk_errors == DiskErrors::TryAgain && !self.page_format.has_no_owner_with_a_log() {
+            return refuse("a log above settles what a failed write leaves; let the tier end".to_owned());
+        }
         if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {
             return refuse(format!(
                 "a directory segment of {} entries is not a whole number of groups of {} pages",

@@ -63,10 +63,10 @@ pub(crate) fn damaged(page: PageId, slot: SlotId, data: &[u8], fault: PageFault)
     TierError::Damaged { page, place, fault: unreadable::fault_of(data, fault) }
 }
 
-/// The pages that errors name.
+/// The pages that errors name: those that are damaged on flash, and those that the disk does not take.
 pub(crate) fn named<'a>(faults: impl IntoIterator<Item = &'a TierError>) -> Vec<PageId> {
     let page = |fault: &TierError| match fault {
-        TierError::Damaged { page, .. } => Some(*page),
+        TierError::Damaged { page, .. } | TierError::NotTaken { page, .. } => Some(*page),
         _ => None,
     };
     faults.into_iter().filter_map(page).collect()

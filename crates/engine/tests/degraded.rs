@@ -264,7 +264,7 @@ fn a_flash_that_is_gone_costs_its_pages_and_no_others() {
         assert_eq!(version(&tier, lost[1]).unwrap(), 2);
         assert_eq!(tier.dirty_pages(), lost.len() as u64 - 1);
         let refused = tier.detach();
-        assert!(matches!(&refused, Err(TierError::Losing(lost)) if !lost.is_empty()), "{refused:?}");
+        assert!(matches!(&refused, Err(TierError::Losing(lost)) if !lost.lost.is_empty()), "{refused:?}");
         drop(tier);
         // Without the flash, nothing has changed but that.
         let mut left = lost.clone();

@@ -277,7 +277,7 @@ fn a_running_cache_that_is_detached_copies_what_can_be_read_and_names_the_rest()
             world.damage(BAD, 2);
             for _ in 0..2 {
                 match tier.detach() {
-                    Err(TierError::Losing(lost)) => assert_eq!(lost, [(PageId(BAD), 1)]),
+                    Err(TierError::Losing(lost)) => assert_eq!(lost.lost, [(PageId(BAD), 1)]),
                     other => panic!("{other:?}"),
                 }
                 // Everything else is on disk, and the tier goes on.
@@ -291,7 +291,7 @@ fn a_running_cache_that_is_detached_copies_what_can_be_read_and_names_the_rest()
             // Once its slot was used again, too.
             go_round(&tier, 3);
             match tier.detach() {
-                Err(TierError::Losing(lost)) => assert_eq!(lost, [(PageId(BAD), 1)]),
+                Err(TierError::Losing(lost)) => assert_eq!(lost.lost, [(PageId(BAD), 1)]),
                 other => panic!("{other:?}"),
             }
             tier.detach_with_loss().unwrap();
@@ -314,7 +314,7 @@ fn a_cache_that_nobody_serves_is_detached_up_to_what_is_lost() {
         after.damage(BAD, 2);
         for _ in 0..2 {
             match detach(after.flash.clone(), after.disk.clone()) {
-                Err(TierError::Losing(lost)) => assert_eq!(lost, [(PageId(BAD), 1)]),
+                Err(TierError::Losing(lost)) => assert_eq!(lost.lost, [(PageId(BAD), 1)]),
                 other => panic!("{other:?}"),
             }
             let there = (0..DIRTY).filter(|page| after.on_disk(*page) == bytes(*page, 2));

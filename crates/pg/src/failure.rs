@@ -47,6 +47,7 @@ pub(crate) fn code_of(error: &TierError) -> i32 {
         TierError::Device { .. }
         | TierError::Poisoned { .. }
         | TierError::Refused(_)
+        | TierError::NotTaken { .. }
         | TierError::Losing(_) => code::FAILED,
     }
 }

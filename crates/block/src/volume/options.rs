@@ -3,7 +3,8 @@
 use entresol_core::{Cache as Kind, Mode};
 use entresol_device::Device;
 use entresol_engine::{
-    FlashTier, FragmentOptions, FragmentTier, InPlaceDisk, PageCache, TierError, TierOptions, WholeDisk,
+    DiskErrors, FlashTier, FragmentOptions, FragmentTier, InPlaceDisk, PageCache, TierError, TierOptions,
+    WholeDisk,
 };
 use std::sync::Arc;
 
@@ -129,7 +130,7 @@ impl CacheOptions {
     ) -> Result<Arc<dyn PageCache>, TierError> {
         match self {
             Self::Pages(options) => {
-                Ok(FlashTier::create_at(flash.clone(), whole(home, options), options.clone())?)
+                Ok(FlashTier::create_at(flash.clone(), whole(home, options), of_a_volume(options))?)
             }
             Self::Fragments(options) => Ok(FragmentTier::open(flash.clone(), home.clone(), *options)?),
         }
@@ -144,7 +145,7 @@ impl CacheOptions {
         match self {
             Self::Pages(options) => {
                 let (tier, report) =
-                    FlashTier::open_at(flash.clone(), whole(home, options), options.clone())?;
+                    FlashTier::open_at(flash.clone(), whole(home, options), of_a_volume(options))?;
                 Ok((tier, report.notices))
             }
             // It begins empty each time.
@@ -160,7 +161,8 @@ impl CacheOptions {
     ) -> Result<(Arc<dyn PageCache>, Vec<String>), TierError> {
         match self {
             Self::Pages(options) => {
-                let (tier, report) = FlashTier::open_without_flash(whole(home, options), options.clone())?;
+                let (tier, report) =
+                    FlashTier::open_without_flash(whole(home, options), of_a_volume(options))?;
                 Ok((tier, report.notices))
             }
             Self::Fragments(_) => Err(TierError::Refused(
@@ -168,6 +170,11 @@ impl CacheOptions {
             )),
         }
     }
+}
+
+/// The options of a volume's cache: no log stands above it.
+fn of_a_volume(options: &TierOptions) -> TierOptions {
+    TierOptions { disk_errors: DiskErrors::TryAgain, ..options.clone() }
 }
 
 /// The disk as an array of pages, without gaps between them.

@@ -34,20 +34,28 @@ const NAMED_MAX: usize = 100;
 
 /// The loss, in words for the owner of a volume with pages of `page_bytes`; `None`: it is another error.
 pub fn told_of_loss(error: &TierError, page_bytes: u64) -> Option<String> {
-    let TierError::Losing(lost) = error else { return None };
+    let TierError::Losing(losing) = error else { return None };
+    let named = |ranges: &[(PageId, u32)]| named_bytes(ranges, page_bytes);
+    let lost = format!("lost: {}: their newest versions on flash cannot be read; ", named(&losing.lost));
+    let refused = format!("only on flash: {}: the disk does not take them; ", named(&losing.refused));
+    let told = [(losing.lost.is_empty(), lost), (losing.refused.is_empty(), refused)];
+    let told: String = told.into_iter().filter(|(is_none, _)| !is_none).map(|(_, told)| told).collect();
+    Some(format!(
+        "{told}everything else is on the disk now, and nothing was closed: repair what fails, or write these bytes again, in whole \
+         pages of {page_bytes}, or give them up with --accept-loss, and the disk's older bytes count"
+    ))
+}
+
+/// These ranges of pages, in bytes.
+fn named_bytes(ranges: &[(PageId, u32)], page_bytes: u64) -> String {
     let range = |(first, pages): &(PageId, u32)| {
         format!("{} bytes at {}", u64::from(*pages) * page_bytes, first.0 * page_bytes)
     };
-    let mut named: Vec<String> = lost.iter().take(NAMED_MAX).map(range).collect();
-    if lost.len() > NAMED_MAX {
-        named.push(format!("{} more ranges", lost.len() - NAMED_MAX));
+    let mut named: Vec<String> = ranges.iter().take(NAMED_MAX).map(range).collect();
+    if ranges.len() > NAMED_MAX {
+        named.push(format!("{} more ranges", ranges.len() - NAMED_MAX));
     }
-    Some(format!(
-        "lost: {}: their newest versions on flash cannot be read; everything else is on the disk now, and nothing was closed: \
-         write these bytes again, in whole pages of {page_bytes}, or give them up with --accept-loss, and the disk's older bytes \
-         count",
-        named.join(", ")
-    ))
+    named.join(", ")
 }
 
 impl Volume {

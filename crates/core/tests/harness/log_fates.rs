@@ -9,7 +9,7 @@ impl LogModel {
     /// Groups that are kept free beyond those for second chances.
     pub(super) fn spare(&self) -> u64 {
         let is_long = self.config.slots as u64 / self.group() >= 16;
-        u64::from(self.config.policy == PolicyKind::Reuse && is_long)
+        u64::from(self.config.policy == PolicyKind::Reuse && is_long || self.config.refusals)
     }
 
     fn is_held(&self, page: PageId, position: u64) -> bool {
@@ -72,6 +72,9 @@ impl LogModel {
         if self.leaves_first() && fates.contains(&Fate::SecondChance) {
             self.leaving.insert(self.scan);
         }
+        if !self.leaving.contains(&self.scan) && fates.contains(&Fate::SecondChance) {
+            self.chances.insert(self.scan);
+        }
         let makes_room = fates.iter().any(|f| *f != Fate::SecondChance);
         assert!(makes_room || self.held.len() as u64 >= self.group(), "a dequeue makes room");
         let staying = fates.contains(&Fate::SecondChance);
@@ -100,12 +103,22 @@ impl LogModel {
     pub(super) fn stays(&mut self, position: u64) -> bool {
         let first = position / self.group() * self.group();
         let is_first = [&self.leaving, &self.left].iter().all(|set| set.first().is_none_or(|f| *f >= first));
-        let room = self.released + self.config.slots as u64 - self.rear;
-        if is_first && self.staying.is_none() && room >= self.group() && self.left.remove(&first) {
+        let none_stays = self.staying.is_none() && self.chances.is_empty();
+        if is_first && none_stays && self.has_a_group_for(first) && self.left.remove(&first) {
             self.staying = Some(first);
         }
         assert!(!self.leaving.contains(&first), "pages that leave are on disk");
         !self.left.contains(&first)
+    }
+
+    /// One group for this dequeue, and one for each that has its group already. If the disk may refuse pages,
+    /// one for an earlier dequeue that is still destaged.
+    pub(super) fn has_a_group_for(&self, first: u64) -> bool {
+        let earlier = self.dequeuing.range(..first).any(|at| !self.left.contains(at));
+        let left = u64::from(self.config.refusals && earlier);
+        let stay = self.chances.len() as u64 + u64::from(self.staying.is_some());
+        let room = self.released + self.config.slots as u64 - self.rear;
+        room >= self.group() * (1 + stay + left)
     }
 
     pub(super) fn first_of(&self, pages: &[DequeuePage]) -> u64 {
@@ -118,6 +131,7 @@ impl LogModel {
         let first = self.first_of(pages);
         self.leaving.remove(&first);
         self.left.remove(&first);
+        self.chances.remove(&first);
         self.staying.take_if(|staying| *staying == first);
         first
     }

@@ -57,6 +57,8 @@ pub struct LogModel {
     pub(super) leaving: BTreeSet<u64>,
     pub(super) left: BTreeSet<u64>,
     pub(super) staying: Option<u64>,
+    /// Those with second chances that got positions from the beginning.
+    pub(super) chances: BTreeSet<u64>,
     /// Positions of the pages that are being copied to disk out of turn.
     pub(super) cleaning: BTreeSet<u64>,
     /// Pages of which versions from a position on do not leave.
@@ -83,6 +85,7 @@ impl LogModel {
             leaving: BTreeSet::new(),
             left: BTreeSet::new(),
             staying: None,
+            chances: BTreeSet::new(),
             cleaning: BTreeSet::new(),
             held: Vec::new(),
         }
@@ -343,6 +346,15 @@ impl Model for LogModel {
                 let staging_full = self.rear - self.staged_front == self.config.staging_pages() as u64;
                 assert!(!stays || staging_full, "staging is full");
             }
+        }
+    }
+
+    fn keep(&mut self, pages: &[DequeuePage], got: bool) {
+        let first = self.first_of(pages);
+        let is_known = [&self.chances, &self.leaving, &self.left].iter().any(|set| set.contains(&first));
+        assert_eq!(got, is_known || self.staying == Some(first) || self.has_a_group_for(first));
+        if got && !is_known && self.staying != Some(first) {
+            self.left.insert(first);
         }
     }
 

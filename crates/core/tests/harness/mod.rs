@@ -52,6 +52,10 @@ pub trait Model {
     fn staged(&mut self, frame: u32);
     fn written(&mut self, pages: &[WritePage], flush: Option<&Flush>);
     fn restage(&mut self, page: &DequeuePage, got: Admission);
+    /// The disk refuses some of these pages. They are restaged, if `got`.
+    fn keep(&mut self, _pages: &[DequeuePage], _got: bool) {
+        unreachable!("only a log keeps what the disk refuses")
+    }
     /// Those of these pages that leave are durable on disk.
     fn left(&mut self, _pages: &[DequeuePage]) {}
     /// All second chances of these pages are restaged.
@@ -200,6 +204,24 @@ pub fn run_that_holds(policy: PolicyKind, seed: u64) -> World {
     world.settle_every = [usize::MAX, 16][choices.below(2)];
     world.holds = true;
     world.crash_often = seed % 4 == 1;
+    world.forgets_and_flushes = seed % 4 == 3;
+    println!("seed {seed}: {config:?}, {pages} pages");
+    world.run(&mut choices, 4000);
+    world
+}
+
+/// A seeded run with a disk that refuses pages, now these and now those, at most an eighth of the ring.
+pub fn run_that_refuses(policy: PolicyKind, seed: u64) -> World {
+    let mut choices = Choices::from_seed(seed * 104_729 + policy as u64);
+    let staging_groups = [2, 2, 3, 4][choices.below(4)];
+    let mut config = small(policy, [2, 3, 4, 8][choices.below(4)], staging_groups, choices.below(8) as u32);
+    config.refusals = true;
+    let pages = config.slots + choices.below(2 * config.slots as usize) as u32;
+    let mut world = World::new(config, pages, 4);
+    world.settle_every = [usize::MAX, 16][choices.below(2)];
+    world.refuses = true;
+    world.crash_often = seed % 4 == 1;
+    world.holds = seed % 8 == 2;
     world.forgets_and_flushes = seed % 4 == 3;
     println!("seed {seed}: {config:?}, {pages} pages");
     world.run(&mut choices, 4000);

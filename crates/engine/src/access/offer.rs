@@ -79,6 +79,19 @@ impl Offers {
         self.signals.in_turn(|| self.offer(victim, data))
     }
 
+    /// As [`Offers::take`]. `None`: there is no room, and `gives_up` says that it is not to be waited for.
+    pub(crate) fn take_unless(
+        &self,
+        victim: Victim,
+        data: &[u8],
+        gives_up: impl Fn() -> bool,
+    ) -> Result<Option<Offered>, TierError> {
+        self.signals.in_turn(|| match self.offer(victim, data)? {
+            Some(offered) => Ok(Some(Some(offered))),
+            None => Ok(gives_up().then_some(None)),
+        })
+    }
+
     /// As [`Offers::take`], of a page that was read from disk: it is not taken if it was written or forgotten
     /// meanwhile.
     pub(crate) fn take_read(&self, victim: Victim, read: Read, data: &[u8]) -> Result<Offered, TierError> {

@@ -81,6 +81,22 @@ impl PageRanges {
         }
     }
 
+    /// Removes the pages from `first` to `last`.
+    pub fn remove_range(&mut self, first: PageId, last: PageId) {
+        let (first, end) = (first.0, last.0 + 1);
+        let met: Vec<(u64, u64)> =
+            self.0.range(..end).filter(|(_, to)| **to > first).map(|(a, b)| (*a, *b)).collect();
+        for (from, to) in met {
+            self.0.remove(&from);
+            if from < first {
+                self.0.insert(from, first);
+            }
+            if to > end {
+                self.0.insert(end, to);
+            }
+        }
+    }
+
     /// The first pages from `from` on, at most `count`.
     pub fn next(&self, from: PageId, count: usize) -> Vec<PageId> {
         self.from(from).take(count).collect()
@@ -108,7 +124,12 @@ mod tests {
             let (mut ranges, mut set) = (PageRanges::default(), BTreeSet::new());
             for _ in 0..200 {
                 let page = PageId(rng.below(40));
-                match rng.below(2) {
+                match rng.below(3) {
+                    2 => {
+                        let last = PageId(page.0 + rng.below(6));
+                        ranges.remove_range(page, last);
+                        set.retain(|one| *one < page || *one > last);
+                    }
                     0 => {
                         ranges.insert(page);
                         set.insert(page);

@@ -23,7 +23,7 @@ struct Latched {
     /// The core's region.
     region: Vec<u64>,
     versions: Versions,
-    /// Populations that have begun and wait for a worker: at most as many as there are workers.
+    /// Populations that have begun and have no worker yet: never more than the workers.
     begun: VecDeque<Begun>,
 }
 
@@ -56,19 +56,10 @@ impl Locked<'_> {
 pub(super) struct Mapping {
     pub config: FragmentConfig,
     latched: TinyMutex<Latched>,
-<<<<<<< HEAD:crates/engine/src/fragments/mapping.rs
     /// Notifies the workers that a population may be due.
     pub populations: Signal,
-=======
-    /// Buffers for pages that are being written to flash.
-    pub buffers: BufferPool,
-    /// Notifies the workers that a population may be due.
-    pub populations: Signal,
-    /// Permits for writes that bypass staging: one for each of their pages.
-    pub unstaged: Semaphore,
->>>>>>> plain:crates/engine/src/fragments/shared.rs
     stopped: AtomicBool,
-    /// The reason why flash is no longer used; `None`: it is used.
+    /// Flash is no longer used: why.
     off: TinyMutex<Option<String>>,
     is_off: AtomicBool,
 }
@@ -120,7 +111,7 @@ impl Mapping {
         if self.has_place(page) && self.is_running() { self.with(step) } else { None }
     }
 
-    /// Takes one step of the core, and wakes idle workers for the populations that it begins.
+    /// Takes one step of the core, after which idle workers may have work.
     pub(super) fn step<R>(&self, step: impl FnOnce(&mut Locked<'_>) -> R) -> R {
         let (result, begun) = self.latched(|state, waiting| {
             let result = step(state);
@@ -141,7 +132,7 @@ impl Mapping {
         self.latched(|_, begun| begun.pop_front())
     }
 
-    /// Whether `page` is a page of the volume. If not, the disk refuses it.
+    /// Whether the core has `page`. If not, the disk refuses it.
     pub(super) fn has_place(&self, page: PageId) -> bool {
         page.object() == self.config.volume && page.number() < self.config.volume_pages
     }

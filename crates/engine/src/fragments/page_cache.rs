@@ -2,7 +2,7 @@
 
 use super::FragmentTier;
 use crate::TierError;
-use crate::api::{Layer, MissingPages, ReadCounts, ReadRoute};
+use crate::api::{DiskState, Layer, MissingPages, ReadCounts, ReadRoute};
 use crate::interface::{Deletes, LookedUp, PageCache};
 use crate::options::Flushed;
 use entresol_core::{Costs, PageId};
@@ -119,6 +119,11 @@ impl PageCache for FragmentTier {
 
     fn missing(&self) -> Option<MissingPages> {
         None
+    }
+
+    fn disk_state(&self) -> DiskState {
+        // It writes what its callers write, at once: an error is theirs.
+        DiskState::default()
     }
 
     fn dirty_pages(&self) -> u64 {

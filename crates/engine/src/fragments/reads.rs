@@ -1,15 +1,8 @@
-<<<<<<< HEAD:crates/engine/src/fragments/reads.rs
 //! Reads of pages: from flash, else from disk. Of adjacent pages, those that are side by side where they are
 //! are one request.
 //!
 //! Invariant: a page served from flash was proved by checksum, id and stamp, and is the version on disk. If
 //! the proof fails, the page is read from disk and its copy on flash is forgotten.
-=======
-//! Reads and writes of adjacent pages, for a caller without memory of its own for pages. Its pages are raw,
-//! and are written at once.
-//!
-//! Invariant: when a write returns, the disk has it. So has the flash, if the page is valid there.
->>>>>>> plain:crates/engine/src/fragments/runs.rs
 
 use super::copies::FlashCopies;
 use super::mapping::Mapping;
@@ -117,7 +110,7 @@ impl FragmentReads {
         }
     }
 
-    /// Reads pages: adjacent ones in one request.
+    /// Reads pages: those that lie side by side where they are, in one request.
     fn read_some(
         &self,
         first: u64,

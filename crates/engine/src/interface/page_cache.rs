@@ -2,7 +2,7 @@
 
 use super::{Deletes, LookedUp};
 use crate::TierError;
-use crate::api::{Layer, MissingPages, ReadCounts, ReadRoute};
+use crate::api::{DiskState, Layer, MissingPages, ReadCounts, ReadRoute};
 use crate::options::Flushed;
 use entresol_core::{Costs, PageId};
 use std::sync::Arc;
@@ -98,6 +98,9 @@ pub trait PageCache: Layer + Deletes {
 
     /// What the disk lacks. `None`: nothing that is not in the cache.
     fn missing(&self) -> Option<MissingPages>;
+
+    /// How the disk takes what is written to it.
+    fn disk_state(&self) -> DiskState;
 
     /// Pages that are newer in the cache than on disk, those in staging included.
     fn dirty_pages(&self) -> u64;

@@ -3,7 +3,7 @@
 use super::FlashTier;
 use crate::TierError;
 use crate::access::Access;
-use crate::api::{MissingPages, ReadCounts, ReadRoute};
+use crate::api::{DiskState, MissingPages, ReadCounts, ReadRoute};
 use crate::disk::PageRanges;
 use crate::interface::{Deletes, LookedUp, PageCache};
 use crate::options::Flushed;
@@ -112,6 +112,10 @@ impl PageCache for FlashTier {
             None => MissingPages { pages: 0, lost: self.parts.floor.lost.now().unwrap_or_default().list() },
         };
         (missing != MissingPages::default()).then_some(missing)
+    }
+
+    fn disk_state(&self) -> DiskState {
+        self.parts.floor.trouble.report()
     }
 
     fn dirty_pages(&self) -> u64 {

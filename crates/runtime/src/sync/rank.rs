@@ -107,6 +107,7 @@ ranks! {
     DurableNotes: Blocks, One, "durable notes", "Pages written, of which the buffer pool is not told yet.";
     ForgottenRecords: Blocks, One, "forgotten records", "Records of forgotten pages, for the next directory segments.";
     MissingPages: Blocks, One, "missing pages", "Which pages the disk lacks since its flash failed.";
+    DiskTrouble: Blocks, One, "disk trouble", "Since when the disk refuses writes, and which pages stay on flash for that.";
     Destaged: Blocks, One, "destaged versions", "Which versions were destaged lately.";
     WriteBudget: Blocks, One, "write budget", "What may still be written to flash.";
     Syncs: Blocks, One, "syncs", "Syncs of a device that are under way.";

@@ -4,7 +4,7 @@ use super::{DEQUEUES, Dequeue, DequeueState, GROUPS_AHEAD_MIN, Log, Ring};
 use crate::contents::Contents;
 use crate::job::{Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::policy::{LogFacts, LogPolicy, Policy, ask, ask_log};
-use crate::sizes::GROUP_PAGES_MAX;
+use crate::sizes::{GROUP_PAGES_MAX, Sizes};
 use crate::slot::{DIRTY, VALID};
 use crate::{Lsn, PageId, Position, SlotId};
 use arrayvec::ArrayVec;
@@ -18,13 +18,14 @@ pub(crate) fn groups_ahead(slots: u32, group_pages: u32, spare_groups: u64) -> u
 }
 
 /// The policy's [`spare_groups`](crate::SecondChances::spare_groups), in a ring that is large enough for
-/// them.
+/// them. At least one, if the disk may refuse pages.
 #[inline(always)]
-pub(crate) const fn spare_groups(slots: u32, group_pages: u32, facts: &LogFacts) -> u64 {
-    match facts.second_chances {
-        Some(chances) if slots / 16 >= group_pages => chances.spare_groups as u64,
+pub(crate) const fn spare_groups(sizes: &Sizes, facts: &LogFacts) -> u64 {
+    let of_policy = match facts.second_chances {
+        Some(chances) if sizes.slots / 16 >= sizes.group_pages => chances.spare_groups as u64,
         _ => 0,
-    }
+    };
+    if of_policy == 0 && sizes.refusals { 1 } else { of_policy }
 }
 
 impl Log<'_> {
@@ -88,6 +89,24 @@ impl Log<'_> {
             ring.await_frame(frame.0, dequeue);
         }
         admission
+    }
+
+    /// The disk refuses pages of this dequeue, which were to leave. They stay: each is
+    /// [restaged](Self::restage), as if it had a second chance. False: there is no room for them now, until
+    /// earlier dequeues have ended, or in a ring that was full when it was opened. Ask again.
+    #[must_use]
+    pub fn keep(&mut self, ticket: Ticket) -> bool {
+        let Self { contents, ring } = self;
+        let Dequeue { first, .. } = ring.head.dequeues[ticket.0 as usize];
+        if ring.head.dequeues[ticket.0 as usize].state() != Some(DequeueState::Open) {
+            // It has a group, or waits for one.
+            return true;
+        }
+        if !ring.has_a_group_for(contents, first) {
+            return false;
+        }
+        ring.head.enter(ticket.0, DequeueState::Left);
+        true
     }
 
     /// A dequeue's second chances were restaged, or it has none: no positions are held back for it now,
@@ -278,7 +297,8 @@ impl Ring<'_> {
     /// fill up the group that the one before it waits for, or leave a group free.
     ///
     /// No deadlock: (1) a second chance waits only for group writes and for deletions; (2) neither waits for
-    /// a second chance. A deletion waits only for destages in flight.
+    /// a second chance. A deletion waits only for destages in flight. (3) If the disk may refuse pages, an
+    /// earlier dequeue that is still destaged may need a group, and finds one.
     fn stays(&mut self, contents: &Contents<'_>, ticket: Ticket) -> bool {
         self.left(ticket);
         let Dequeue { first, .. } = self.head.dequeues[ticket.0 as usize];
@@ -287,11 +307,20 @@ impl Ring<'_> {
         }
         let is_earlier = |other: &Dequeue| other.waits() && other.first < first;
         let is_first = !self.head.dequeues.iter().any(is_earlier);
-        let stays = is_first && self.head.staying == 0 && self.has_a_group(&contents.staging);
+        let stays = is_first && self.head.staying == 0 && self.has_a_group_for(contents, first);
         if stays {
             self.head.enter(ticket.0, DequeueState::Staying);
         }
         stays
+    }
+
+    /// Whether there is a group for second chances of the dequeue that begins at `first`, which wait, or which
+    /// the disk makes of destages. If it may refuse some, a group is left for those of an earlier dequeue that
+    /// is still destaged: nothing later is released before that one.
+    fn has_a_group_for(&self, contents: &Contents<'_>, first: u64) -> bool {
+        let may_need_one = |other: &Dequeue| other.is_under_way() && other.first < first;
+        let left = u64::from(self.refusals && self.head.dequeues.iter().any(may_need_one));
+        self.free_groups(contents) > u64::from(self.head.staying) + left
     }
 
     pub(crate) fn dequeued(&mut self, contents: &mut Contents<'_>, ticket: Ticket) {

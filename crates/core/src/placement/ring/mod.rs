@@ -233,8 +233,11 @@ pub(crate) struct Ring<'r> {
     by_group: bool,
     /// The policy's [`second_chances`](LogFacts::second_chances).
     second_chances: bool,
-    /// The policy's [`spare_groups`](SecondChances::spare_groups); 0 in a small ring.
+    /// The policy's [`spare_groups`](SecondChances::spare_groups); 0 in a small ring, 1 or more with
+    /// `refusals`.
     spare_groups: u64,
+    /// The disk may refuse pages of a dequeue.
+    refusals: bool,
     /// The policy's [`pulls`](SecondChances::pulls).
     pulls: bool,
     pub head: &'r mut RingHead,
@@ -251,9 +254,9 @@ impl<'r> Ring<'r> {
     /// Attaches to its sections for policy `P`. `None`: the region is too short.
     #[inline(always)]
     pub(crate) fn attach<P: LogPolicy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
-        let Sizes { slots, group_pages, .. } = *carver.sizes();
+        let Sizes { slots, group_pages, refusals, .. } = *carver.sizes();
         let LogFacts { by_group, second_chances, .. } = P::FACTS;
-        let spare_groups = spare_groups(slots, group_pages, &P::FACTS);
+        let spare_groups = spare_groups(carver.sizes(), &P::FACTS);
         let (head, groups) = (carver.take_one()?, carver.take(&GROUPS)?);
         let awaited_by = carver.take(&AWAITED)?;
         Some(Self {
@@ -262,6 +265,7 @@ impl<'r> Ring<'r> {
             by_group,
             second_chances: second_chances.is_some(),
             spare_groups,
+            refusals,
             pulls: matches!(second_chances, Some(SecondChances { pulls: true, .. })),
             head,
             groups,
@@ -273,10 +277,12 @@ impl<'r> Ring<'r> {
         self.group_pages as u64
     }
 
-    /// Whether pages of a dequeue may need positions: by the policy, or since they are, or were, held.
+    /// Whether pages of a dequeue may need positions: by the policy, since the disk may refuse them, or since
+    /// they are, or were, held.
     #[inline]
     fn may_restage(&self) -> bool {
-        self.second_chances || self.head.holds > 0 || self.head.staying > 0 || self.head.waiting > 0
+        let is_possible = self.second_chances || self.refusals;
+        is_possible || self.head.holds > 0 || self.head.staying > 0 || self.head.waiting > 0
     }
 
     /// The slot of a position in the ring's window: position mod slots.
@@ -321,10 +327,12 @@ impl<'r> Ring<'r> {
 
     /// Groups that are held back for second chances: one for each dequeue whose second chances get positions.
     /// If others wait, also one for all of these, unless the oldest dequeue is released in any case and gives
-    /// them a group.
+    /// them a group. Not if the disk may refuse pages, and the oldest dequeue has ended: then those that wait
+    /// may have none ([`Ring::has_a_group_for`]), and the open group may have pages that the oldest awaits.
     fn held_back(&self) -> u64 {
         let oldest = self.oldest();
-        let is_released = oldest.state() == Some(DequeueState::Done) && oldest.pending == 0;
+        let has_ended = oldest.state() == Some(DequeueState::Done);
+        let is_released = has_ended && (oldest.pending == 0 || self.refusals);
         let waits = self.head.waiting > 0 && !is_released;
         u64::from(self.head.staying) + u64::from(waits)
     }

@@ -16,7 +16,9 @@ impl World {
         match job {
             Job::Write { ticket, pages, completes_group, .. } => {
                 let end = pages.last().map_or(0, |page| page.position.0 + 1);
-                let must = end > self.recorded_front + u64::from(self.config.slots);
+                // So that a restart finds a group free.
+                let kept_free = if self.config.refusals { u64::from(self.config.group_pages) } else { 0 };
+                let must = end + kept_free > self.recorded_front + u64::from(self.config.slots);
                 if must || !self.front_lags {
                     self.record_front();
                 }
@@ -136,13 +138,33 @@ impl World {
                     partition!(self).dequeued(*ticket);
                     (true, true)
                 }
+                Step::Keep(refused) => {
+                    let got = log(&mut partition!(self)).keep(*ticket);
+                    self.model.keep(pages, got);
+                    if got {
+                        let is_refused = |at: &usize| refused >> at & 1 == 1;
+                        (0..pages.len())
+                            .filter(is_refused)
+                            .for_each(|at| pages[at].fate = Fate::SecondChance);
+                        self.kept += u64::from(refused.count_ones());
+                        *step = Step::Restage(0);
+                    } else if self.is_stuck {
+                        // Until the disk takes them.
+                        self.refused.clear();
+                        self.stuck += 1;
+                        *step = Step::StartDestage;
+                    }
+                    (false, got || self.is_stuck)
+                }
                 _ => {
                     if self.advance_destage(pages, read, step) {
                         self.model.left(pages);
                         if let Some(log) = partition!(self).log_mut() {
                             log.left(*ticket);
                         }
-                        *step = Step::Restage(0);
+                        if *step == Step::Destaging {
+                            *step = Step::Restage(0);
+                        }
                     }
                     (false, true)
                 }
@@ -177,7 +199,7 @@ impl World {
         partition!(self).written(ticket, pages);
     }
 
-    /// True when the destages are durable.
+    /// True when the destages are durable, but for those that the disk refuses.
     pub(super) fn advance_destage(
         &mut self,
         pages: &[DequeuePage],
@@ -199,7 +221,20 @@ impl World {
             }
             _ => {
                 self.read(pages); // they must not have been overwritten yet
-                destaged(read).iter().for_each(|content| self.end_destage(content));
+                let mut refused = 0;
+                for content in destaged(read) {
+                    let is_it = |page: &&DequeuePage| page.page == Some(id(content.page));
+                    if pages.len() > 1 && self.refused.contains(&content.page) {
+                        let at = pages.iter().position(|page| is_it(&page)).expect("it was read");
+                        refused |= 1 << at;
+                        self.disk_writes.remove(&content.page);
+                    } else {
+                        self.end_destage(&content);
+                    }
+                }
+                if refused != 0 {
+                    *step = Step::Keep(refused);
+                }
                 return true;
             }
         }

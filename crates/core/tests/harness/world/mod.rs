@@ -10,7 +10,7 @@ use entresol_core::{
 };
 use flushes::{SummaryCell, Summing};
 use forgets::Deaths;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use zerocopy::IntoBytes;
 
 /// A page with its stamp.
@@ -68,6 +68,8 @@ enum Step {
     Read,
     StartDestage,
     Destaging,
+    /// The disk has refused these pages, by their places in the dequeue.
+    Keep(u128),
     /// Second chances from this one on are to be restaged.
     Restage(usize),
 }
@@ -150,6 +152,13 @@ pub struct World {
     /// Whether pages are held; those that are.
     pub holds: bool,
     held: Vec<holds::Held>,
+    /// Whether the disk refuses pages; those that it refuses now, and how often one stayed for that.
+    pub refuses: bool,
+    refused: BTreeSet<u32>,
+    pub kept: u64,
+    /// How often there was no room for that, and nothing else went on; so it is now.
+    pub stuck: u64,
+    is_stuck: bool,
     /// Steps at which a page was held that had entered a round of the ring before.
     pub stayed: u64,
     pub flushes: u64,
@@ -229,6 +238,11 @@ impl World {
             flush_promised: 0,
             holds: false,
             held: Vec::new(),
+            refuses: false,
+            refused: BTreeSet::new(),
+            kept: 0,
+            stuck: 0,
+            is_stuck: false,
             stayed: 0,
             flushes: 0,
             flushes_full: 0,
@@ -269,6 +283,9 @@ impl World {
         }
         if self.holds && choices.once_in(8) {
             return self.hold_step(choices);
+        }
+        if self.refuses && choices.once_in(8) {
+            return self.change_refused(choices);
         }
         if self.config.policy.facts().weighs_costs && choices.once_in(100) {
             return self.change_worth(choices);
@@ -311,6 +328,16 @@ impl World {
                     self.crash(choices);
                 }
             }
+        }
+    }
+
+    /// The disk refuses another page, or one less.
+    fn change_refused(&mut self, choices: &mut Choices) {
+        let page = choices.below(self.pages_used) as u32;
+        let is_few = self.refused.len() < self.config.slots as usize / 8;
+        match self.refused.first() {
+            Some(first) if choices.once_in(3) || !is_few => drop(self.refused.remove(&first.clone())),
+            _ => drop(self.refused.insert(page)),
         }
     }
 
@@ -379,6 +406,10 @@ impl World {
                 self.verify(); // so that the model knows what is released
                 moved |= self.settle_dead();
             }
+            self.is_stuck = !moved && self.is_any_kept() && !self.is_stuck;
+            if self.is_stuck {
+                continue;
+            }
             if !moved {
                 if new_jobs {
                     self.assert_flushed();
@@ -388,6 +419,12 @@ impl World {
             self.verify();
         }
         panic!("no rest after 100,000 rounds");
+    }
+
+    /// Whether a dequeue waits for room for what the disk has refused.
+    fn is_any_kept(&self) -> bool {
+        let waits = |job: &InFlight| matches!(job, InFlight::Dequeue { step: Step::Keep(_), .. });
+        self.jobs.iter().any(waits)
     }
 
     /// Liveness: when no jobs are left, an evictor does not wait.

@@ -1,6 +1,7 @@
 //! Writes of callers to disk, before or instead of the flash, and their sync.
 
 use super::causes::Causes;
+use super::disk_trouble::DiskTrouble;
 use crate::TierError;
 use crate::TierOptions;
 use crate::access::{Access, BoardRef, RunState};
@@ -21,12 +22,18 @@ pub(crate) struct DiskWrites {
     board: BoardRef,
     disk: Arc<DiskPages>,
     causes: Arc<Causes>,
+    trouble: Arc<DiskTrouble>,
     /// For pages on their way to disk.
     buffers: BufferPool,
 }
 
 impl DiskWrites {
-    pub(crate) fn new(access: &Arc<Access>, disk: &Arc<DiskPages>, causes: &Arc<Causes>) -> Self {
+    pub(crate) fn new(
+        access: &Arc<Access>,
+        disk: &Arc<DiskPages>,
+        causes: &Arc<Causes>,
+        trouble: &Arc<DiskTrouble>,
+    ) -> Self {
         let buffers = BufferPool::new(access.flash_pages.page_bytes, usize::MAX);
         Self {
             options: access.options.clone(),
@@ -34,6 +41,7 @@ impl DiskWrites {
             board: access.board.clone(),
             disk: disk.clone(),
             causes: causes.clone(),
+            trouble: trouble.clone(),
             buffers,
         }
     }
@@ -47,6 +55,7 @@ impl DiskWrites {
         self.buffers.give_back(buffer);
         self.wrote(1);
         written?;
+        self.trouble.took(std::iter::once(page));
         if self.state.is_gone() {
             // Without the table of objects the home may have left the page out.
             return Err(Gone.into());
@@ -61,7 +70,9 @@ impl DiskWrites {
         }
         let written = self.disk.write_all::<RUN_PAGES_MAX>(pages.iter().copied());
         self.wrote(pages.len());
-        written
+        written?;
+        self.trouble.took(pages.iter().map(|(page, _)| *page));
+        Ok(())
     }
 
     /// Writes adjacent pages, `run`, whose bytes are `data`, past the flash in one request.
@@ -70,6 +81,7 @@ impl DiskWrites {
         let written = self.disk.write_run(*first, data);
         self.wrote(run.len());
         written?;
+        self.trouble.took(run.iter().map(|(page, _)| *page));
         self.board.tallies.bypassed.add(run.len());
         run.iter().for_each(|_| self.board.tallies.evicted(true, true));
         Ok(())

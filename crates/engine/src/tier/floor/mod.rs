@@ -9,6 +9,7 @@
 //! | `causes` | makes durable what makes forgotten pages dead |
 //! | `object_log` | the table of objects on flash |
 //! | `failures` | decides what follows the failure of a device, and wakes all waiters |
+//! | `disk_trouble` | a disk that refuses writes |
 //! | `lost` | pages whose only copy on flash cannot be read |
 //! | `above` | the buffer pool above |
 //! | `budget` | the owner's budget of writes to flash |
@@ -27,6 +28,7 @@ pub(crate) mod budget;
 pub(crate) mod causes;
 pub(crate) mod checkpointer;
 pub(crate) mod destager;
+pub(crate) mod disk_trouble;
 pub(crate) mod disk_writes;
 pub(crate) mod entry;
 pub(crate) mod failures;
@@ -47,6 +49,7 @@ use budget::WriteBudget;
 use causes::Causes;
 use checkpointer::{Checkpointer, MakeDurable};
 use destager::Destager;
+use disk_trouble::DiskTrouble;
 use disk_writes::DiskWrites;
 use entry::Entry;
 use failures::{Degrading, Failures};
@@ -69,6 +72,7 @@ pub(crate) struct Floor {
     pub causes: Arc<Causes>,
     pub objects: Arc<ObjectLog>,
     pub failures: Arc<Failures>,
+    pub trouble: Arc<DiskTrouble>,
     pub lost: Arc<LostPages>,
     pub budget: Arc<WriteBudget>,
     pub disk_writes: Arc<DiskWrites>,
@@ -110,12 +114,13 @@ impl Floor {
         let causes = Arc::new(Causes::new(&access, &disk));
         let failures = Arc::new(Failures::new(&access, &disk, &causes, degrading, served.clone(), cache));
         let budget = Arc::new(WriteBudget::new(&access));
-        let disk_writes = Arc::new(DiskWrites::new(&access, &disk, &causes));
+        let trouble = Arc::new(DiskTrouble::new(&access));
+        let disk_writes = Arc::new(DiskWrites::new(&access, &disk, &causes, &trouble));
         let objects = Arc::new(ObjectLog::new(&access, &flash, &renewals, cache));
         Self {
             lost: Arc::new(LostPages::new(&access, &disk, &objects)),
             objects,
-            destager: Arc::new(Destager::new(&access, &disk, &upstream)),
+            destager: Arc::new(Destager::new(&access, &disk, &trouble, &upstream)),
             entry: Arc::new(Entry::new(&access, &disk, &disk_writes, &budget, &notes, &upstream)),
             staged: Arc::new(StagedPages::new(&access, &causes)),
             turns: has_no_log_above.then(Turns::default).map(Arc::new),
@@ -126,6 +131,7 @@ impl Floor {
             renewals,
             causes,
             failures,
+            trouble,
             budget,
             disk_writes,
             notes,

@@ -17,7 +17,7 @@ use crate::access::{Access, BoardRef, Directory, ObjectTable};
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::error::flash_error;
-use entresol_core::Position;
+use entresol_core::{Config, Position};
 use entresol_format::BLOCK_BYTES;
 use entresol_format::superblock::{COPIES, Superblock};
 use entresol_runtime::sync::{Mutex, Rank};
@@ -136,8 +136,14 @@ impl Superblocks {
 
     /// Sees to it that groups up to the position `end` may be written.
     pub(crate) fn allow_writes_to(&self, end: Position) -> Result<(), TierError> {
-        let slots = u64::from(self.directory.config.slots);
-        let front_needed = end.0.saturating_sub(slots);
+        let Config { slots, group_pages, refusals, .. } = self.directory.config;
+        let slots = u64::from(slots);
+        // So that a restart finds a group free for what the disk may refuse.
+        let kept_free = if refusals { u64::from(group_pages) } else { 0 };
+        let free_needed = Position((end.0 + kept_free).saturating_sub(slots));
+        // What is kept now may have taken that group.
+        let released = self.directory.with(|partition| partition.window().0)?;
+        let front_needed = free_needed.min(released).0.max(end.0.saturating_sub(slots));
         let oldest_needed = end.0.saturating_sub(slots * 7 / 8);
         let newest_needed = end.0.saturating_sub(slots * 7 / (8 * COPIES));
         let allowed = || {

@@ -7,6 +7,7 @@
 
 use super::Floor;
 use super::destager::Destager;
+use super::disk_trouble::DiskTrouble;
 use super::failures::Failures;
 use super::flash::Flash;
 use super::renewals::Renewals;
@@ -21,10 +22,15 @@ use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId};
 use entresol_objects::{ObjectId, Objects};
+use entresol_runtime::now;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Pages that are copied between two syncs of the disk.
 const BATCH: usize = READS_MAX;
+
+/// How long pages are waited for that are on their way to a disk that takes none.
+const BUSY_MAX: Duration = Duration::from_secs(3);
 
 type Copies = ArrayVec<CleanPage, BATCH>;
 
@@ -62,6 +68,7 @@ pub(crate) struct WantedPages {
     destager: Arc<Destager>,
     renewals: Arc<Renewals>,
     failures: Arc<Failures>,
+    trouble: Arc<DiskTrouble>,
 }
 
 impl WantedPages {
@@ -78,22 +85,24 @@ impl WantedPages {
             destager: floor.destager.clone(),
             renewals: floor.renewals.clone(),
             failures: floor.failures.clone(),
+            trouble: floor.trouble.clone(),
         }
     }
 
     /// Copies the newest versions of these pages to disk, where the cache has newer ones. When it returns,
     /// those handed down before it began are durable there. Returns how many were copied.
     pub(crate) fn destage(&self, wanted: &PageSet) -> Result<u64, TierError> {
-        let mut damaged = Vec::new();
-        let copied = self.destage_found(wanted, &mut damaged)?;
-        damaged.into_iter().next().map_or(Ok(copied), Err)
+        let mut stays = Vec::new();
+        let copied = self.destage_found(wanted, &mut stays)?;
+        stays.into_iter().next().map_or(Ok(copied), Err)
     }
 
-    /// As [`WantedPages::destage`]; pages that are damaged stay where they are, and are put into `damaged`.
+    /// As [`WantedPages::destage`]; pages that are damaged or that the disk does not take stay where they are,
+    /// with an error each in `stays`.
     pub(crate) fn destage_found(
         &self,
         wanted: &PageSet,
-        damaged: &mut Vec<TierError>,
+        stays: &mut Vec<TierError>,
     ) -> Result<u64, TierError> {
         if !self.signals.check_running()? {
             return self.destage_without_flash(wanted, 0);
@@ -102,7 +111,7 @@ impl WantedPages {
         let mut drained = self.staged.drain()?;
         let mut buffer = AlignedBuffer::new(READS_MAX * self.flash_pages.page_bytes);
         let entered = || self.directory.with(|partition| Position(partition.occupancy().entered));
-        let mut copied = 0;
+        let (mut copied, mut busy_since) = (0, None);
         for batch in self.dirty_of(wanted)?.chunks(BATCH) {
             let mut left: ArrayVec<PageId, BATCH> = batch.iter().copied().collect();
             while !left.is_empty() {
@@ -117,6 +126,14 @@ impl WantedPages {
                 if copies.is_empty() && !busy.is_empty() {
                     points::WANTED_BUSY.reach();
                     drop(under_way);
+                    let is_long = now().since(*busy_since.get_or_insert_with(now)) > BUSY_MAX;
+                    if let Some(error) = self.trouble.error().filter(|_| is_long && self.trouble.is_long()) {
+                        // Their dequeues wait for the disk.
+                        let not_taken =
+                            |page: &PageId| TierError::NotTaken { page: *page, why: error.to_string() };
+                        stays.extend(busy.iter().map(not_taken));
+                        break;
+                    }
                     // Second chances of their dequeues may wait in a group that is not full: not if none has
                     // entered since.
                     if entered()? != drained {
@@ -127,7 +144,8 @@ impl WantedPages {
                         self.signals.await_progress(seen)?;
                     }
                 } else {
-                    copied += self.copy_wanted(&copies, &mut buffer, damaged)?;
+                    copied += self.copy_wanted(&copies, &mut buffer, stays)?;
+                    busy_since = None;
                     drop(under_way);
                 }
                 self.let_dequeues_begin()?;
@@ -196,18 +214,18 @@ impl WantedPages {
         &self,
         copies: &Copies,
         buffer: &mut [u8],
-        damaged: &mut Vec<TierError>,
+        stays: &mut Vec<TierError>,
     ) -> Result<u64, TierError> {
         if copies.is_empty() {
             return Ok(0);
         }
-        let before = damaged.len();
-        let written = self.write_wanted(copies, buffer, damaged);
-        let stays = named(&damaged[before..]);
+        let before = stays.len();
+        let written = self.write_wanted(copies, buffer, stays);
+        let stay = named(&stays[before..]);
         self.directory.with(|partition| {
             for page in copies {
-                // A damaged page stays where it is, and its owner is told.
-                match written.is_ok() && !stays.contains(&page.page) {
+                // Its owner is told of a page that stays.
+                match written.is_ok() && !stay.contains(&page.page) {
                     true => partition.cleaned(page),
                     false => partition.clean_failed(page),
                 }
@@ -216,14 +234,14 @@ impl WantedPages {
         self.signals.job_is_done();
         // A failed write or sync may have lost those of other tasks.
         written.inspect_err(|error| self.failures.fail(error.clone()))?;
-        Ok((copies.len() - stays.len()) as u64)
+        Ok((copies.len() - stay.len()) as u64)
     }
 
     fn write_wanted(
         &self,
         copies: &Copies,
         buffer: &mut [u8],
-        damaged: &mut Vec<TierError>,
+        stays: &mut Vec<TierError>,
     ) -> Result<(), TierError> {
         let wanted: ArrayVec<(PageId, SlotId), BATCH> =
             copies.iter().map(|page| (page.page, page.slot)).collect();
@@ -234,10 +252,12 @@ impl WantedPages {
         };
         let (mut pages, faults) =
             read_what_is_there(&**self.flash, self.flash_pages.format(), &wanted, buffer, prove)?;
-        damaged.extend(faults);
+        stays.extend(faults);
         self.board.tallies.dequeue_reads.add(copies.len());
         points::WANTED_COPIED.reach();
-        self.destager.destage(&mut pages)?;
+        for ((page, _), error) in self.destager.destage_some(&mut pages)? {
+            stays.push(TierError::NotTaken { page, why: error.to_string() });
+        }
         self.disk.sync()?;
         // Before they count as clean.
         self.renewals.renew(false)?;

@@ -144,7 +144,10 @@ impl Detacher {
             if let Some(fault) = faults.first().filter(|_| !accepts_loss) {
                 return Err(fault.clone());
             }
-            self.destager.destage(&mut read)?;
+            let refused = self.destager.destage_some(&mut read)?;
+            if let Some((_, error)) = refused.into_iter().next().filter(|_| !accepts_loss) {
+                return Err(error);
+            }
             self.leave_no_older(&named(&faults))?;
         }
         Ok(())

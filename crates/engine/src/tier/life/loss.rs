@@ -2,14 +2,14 @@
 
 use crate::access::{Directory, Signals};
 use crate::api::PageSet;
-use crate::disk::DiskPages;
+use crate::disk::{DiskPages, PageRanges};
+use crate::error::Losing;
 use crate::tier::floor::Floor;
 use crate::tier::floor::lost::LostPages;
 use crate::tier::floor::wanted::WantedPages;
 use crate::tier::room::Room;
 use crate::to_disk::named;
 use crate::{TierError, events};
-use entresol_format::missing::PageRange;
 use std::sync::Arc;
 
 /// See the module's header.
@@ -34,22 +34,27 @@ impl Losses {
         }
     }
 
-    /// Copies everything to disk that is newer in the cache and can be read, durably. Returns what cannot.
-    pub(crate) fn copy_to_disk_what_is_there(&self) -> Result<Vec<PageRange>, TierError> {
+    /// Copies everything to disk, durably, that is newer in the cache, can be read there, and is taken by the
+    /// disk. Returns the rest.
+    pub(crate) fn copy_to_disk_what_is_there(&self) -> Result<Losing, TierError> {
         if let Some(missing) = self.disk.missing.since_failure() {
             if let Some(degrader) = self.room.degrader() {
                 degrader.salvage_all(&false.into())?;
             }
             let (_, lost) = missing.count();
-            return Ok(lost);
+            return Ok(Losing { lost, refused: Vec::new() });
         }
-        let mut damaged = Vec::new();
+        let mut stays = Vec::new();
         if self.directory.is_log() && self.signals.check_running()? {
-            self.wanted.destage_found(&PageSet::ALL, &mut damaged)?;
+            self.wanted.destage_found(&PageSet::ALL, &mut stays)?;
         }
-        let mut lost = self.lost.now()?;
-        named(&damaged).into_iter().for_each(|page| lost.insert(page));
-        Ok(lost.list())
+        let (mut lost, mut refused) = (self.lost.now()?, PageRanges::default());
+        for fault in &stays {
+            let is_refused = matches!(fault, TierError::NotTaken { .. });
+            let pages = if is_refused { &mut refused } else { &mut lost };
+            named([fault]).into_iter().for_each(|page| pages.insert(page));
+        }
+        Ok(Losing { lost: lost.list(), refused: refused.list() })
     }
 
     /// Before the disk is released: the pages that are lost with that. Nothing is closed yet.
@@ -58,7 +63,7 @@ impl Losses {
     /// [`TierError::Losing`], unless the owner `accepts` it.
     pub(crate) fn prepare_to_lose(&self, accepts: bool) -> Result<(), TierError> {
         let lost = self.copy_to_disk_what_is_there()?;
-        if lost.is_empty() {
+        if lost.is_nothing() {
             return Ok(());
         }
         if !accepts {

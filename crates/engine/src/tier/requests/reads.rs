@@ -11,6 +11,7 @@ use crate::api::{Fetched, ReadCounts, Source, Victim};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
 use crate::tier::floor::budget::WriteBudget;
+use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::disk_writes::RUN_PAGES_MAX;
 use crate::tier::floor::staged::StagedPages;
 use crate::tier::floor::superblocks::Superblocks;
@@ -37,6 +38,7 @@ pub(crate) struct Reads {
     staged: Arc<StagedPages>,
     budget: Arc<WriteBudget>,
     turns: Option<Arc<Turns>>,
+    trouble: Arc<DiskTrouble>,
 }
 
 impl Reads {
@@ -48,6 +50,7 @@ impl Reads {
             staged: floor.staged.clone(),
             budget: floor.budget.clone(),
             turns: floor.turns.clone(),
+            trouble: floor.trouble.clone(),
         }
     }
 
@@ -91,7 +94,9 @@ impl Reads {
     ) -> Result<Fetched, TierError> {
         self.disk.read(page, buffer)?;
         self.access.board.tallies.disk_reads.add(1);
-        self.access.offers.populate(page, ticket, buffer)?;
+        if !self.trouble.is_full_of_kept() {
+            self.access.offers.populate(page, ticket, buffer)?;
+        }
         self.budget.look();
         Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
     }
@@ -193,7 +198,7 @@ impl Reads {
             }
         }
         self.access.board.tallies.disk_reads.add(tickets.len());
-        if !absent.populates {
+        if !absent.populates || self.trouble.is_full_of_kept() {
             return Ok(());
         }
         for ((page, ticket), bytes) in pages(tickets.len()).zip(&tickets).zip(bytes.chunks_exact(page_bytes))

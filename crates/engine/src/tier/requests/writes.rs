@@ -8,14 +8,15 @@
 //!   page that is dirty in the cache is written there: of its version on flash there is no other copy.
 
 use super::way::{Kind, Placement, Way, way};
-use crate::TierError;
 use crate::access::Access;
 use crate::api::{Evicted, Victim};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
+use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::disk_writes::{DiskWrites, RUN_PAGES_MAX};
 use crate::tier::floor::entry::Entry;
 use crate::tier::room::Room;
+use crate::{TierError, points};
 use entresol_core::{Lsn, Mode, PageId, Route};
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ pub(crate) struct Writes {
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
     entry: Arc<Entry>,
+    trouble: Arc<DiskTrouble>,
     room: Room,
     kind: Kind,
 }
@@ -41,6 +43,7 @@ impl Writes {
             disk: floor.disk.clone(),
             disk_writes: floor.disk_writes.clone(),
             entry: floor.entry.clone(),
+            trouble: floor.trouble.clone(),
             room: room.clone(),
             kind: Kind { has_no_log_above: floor.turns.is_some(), placement },
         }
@@ -50,6 +53,7 @@ impl Writes {
         self.disk.check_victim(victim.page, data)?;
         let route = self.route(&victim, data)?;
         let evicted = match way(route, victim.dirty, self.kind) {
+            Way::Flash if self.kind.has_no_log_above => self.to_flash(victim, data)?,
             Way::Flash => self.entry.take(victim, data)?,
             Way::DiskThenFlash => {
                 self.disk_writes.write(victim.page, data)?;
@@ -73,6 +77,24 @@ impl Writes {
         };
         self.access.board.tallies.evicted(victim.dirty, victim.fdirty);
         Ok(evicted)
+    }
+
+    /// A page enters the flash. If there is no room since the disk refuses what is to leave, a new page goes
+    /// to disk instead. A page with a copy on flash has an error then: the copy could not be replaced.
+    fn to_flash(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
+        let is_new = || Ok::<bool, TierError>(victim.dirty && !self.access.cached.has(victim.page)?);
+        if !self.trouble.is_full_of_kept() || !is_new()? {
+            let offered = self.access.offers.take_unless(victim, data, || self.trouble.is_long())?;
+            if let Some(offered) = offered {
+                return self.entry.taken(victim, data, offered);
+            }
+            if !is_new()? {
+                return Err(self.trouble.error().expect("there is trouble"));
+            }
+        }
+        points::DISK_REFUSED_PAST.reach();
+        self.room.write_through(&[(victim.page, data)], true)?;
+        Ok(Evicted { dirty: false })
     }
 
     /// Where the mode sends this page. A tier that has switched itself off asks for every page as for the

@@ -5,6 +5,7 @@ use crate::access::{BoardRef, Forgets};
 use crate::api::{Evicted, Victim};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
+use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::failures::Failures;
 use entresol_core::PageId;
@@ -17,6 +18,7 @@ pub(crate) struct Deletions {
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
     failures: Arc<Failures>,
+    trouble: Arc<DiskTrouble>,
 }
 
 impl Deletions {
@@ -27,6 +29,7 @@ impl Deletions {
             disk: floor.disk.clone(),
             disk_writes: floor.disk_writes.clone(),
             failures: floor.failures.clone(),
+            trouble: floor.trouble.clone(),
         }
     }
 
@@ -34,6 +37,7 @@ impl Deletions {
     /// lacks forgets them, too.
     pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         let found = self.forgets.forget_range((first, last))?;
+        self.trouble.forget((first, last));
         self.disk.missing.forget((first, last), || Ok::<(), TierError>(()))?;
         Ok(found)
     }

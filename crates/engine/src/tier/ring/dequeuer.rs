@@ -1,6 +1,8 @@
 //! Dequeues the group at the front of the ring: pages with a second chance return to staging, dirty pages go
 //! to disk.
 //!
+//! A page that the disk refuses is restaged, too ([`crate::tier::floor::disk_trouble`]).
+//!
 //! Invariants: a dequeue is reported only when its destages are durable on disk. A damaged dirty page is
 //! recorded as lost, durably, before the dequeue is reported ([`crate::tier::floor::lost`]); where that
 //! cannot be, it stops the tier. A damaged clean page is dropped and counted; the disk has it.
@@ -30,6 +32,14 @@ use entresol_runtime::{Time, now};
 use std::sync::Arc;
 
 type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
+
+/// What has left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    All,
+    /// The disk has refused the others, and they have positions again.
+    AllButKept,
+}
 
 /// See the module's header.
 pub(crate) struct Dequeuer {
@@ -100,9 +110,11 @@ impl Dequeuer {
             }
         }
         let leaves_first = self.directory.in_log(|log| log.leaves_first(ticket))?;
+        let mut have_stayed = pages.iter().any(|page| page.fate == Fate::SecondChance);
         if leaves_first {
             points::DEQUEUE_LEFT_FIRST.reach();
-            self.leave(&whole, scratch)?;
+            let Some(left) = self.leave(ticket, &whole, scratch)? else { return Ok(()) };
+            have_stayed |= left == Left::AllButKept;
             self.directory.in_log(|log| log.left(ticket))?;
             self.signals.progress.notify_all();
         }
@@ -113,11 +125,14 @@ impl Dequeuer {
                 return Ok(());
             }
         }
-        if pages.iter().any(|page| page.fate == Fate::SecondChance) {
+        if have_stayed {
             self.directory.in_log(|log| log.restaged(ticket))?;
         }
         if !leaves_first {
-            self.leave(&whole, scratch)?;
+            let Some(left) = self.leave(ticket, &whole, scratch)? else { return Ok(()) };
+            if left == Left::AllButKept {
+                self.directory.in_log(|log| log.restaged(ticket))?;
+            }
         }
         self.make_sure(pages)?;
         // Pages of it may be dead: after a crash they still are.
@@ -128,18 +143,34 @@ impl Dequeuer {
         self.causes.settle_dead()
     }
 
-    /// Those of the pages that leave are on disk durably.
-    fn leave(&self, pages: &[(usize, DequeuePage)], scratch: &[u8]) -> Result<(), TierError> {
+    /// Those of the pages that leave are on disk durably. What the disk refuses is kept: it is restaged.
+    /// `None`: the tier ends meanwhile, and the group stays as it is.
+    fn leave(
+        &self,
+        ticket: Ticket,
+        pages: &[(usize, DequeuePage)],
+        scratch: &[u8],
+    ) -> Result<Option<Left>, TierError> {
         let bytes = |at: usize| &scratch[self.flash_pages.range(at)];
         let copies = pages.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
         let mut destages: Destages<'_> = copies.collect();
+        if destages.is_empty() {
+            return Ok(Some(Left::All));
+        }
+        let may_keep = || Ok(self.directory.in_log(|log| log.keep(ticket))?);
+        let Some(kept) = self.destager.destage_or_keep(&mut destages, may_keep)? else { return Ok(None) };
         if !destages.is_empty() {
-            self.destager.destage(&mut destages)?;
             self.notes.sync(&self.disk, self.upstream.get().as_deref())?;
             self.renewals.renew(false)?;
             self.destager.tell(&destages);
         }
-        Ok(())
+        for (page, data) in &kept {
+            let (_, page) = pages.iter().find(|(_, one)| one.page == Some(*page)).expect("it was to leave");
+            if !self.restage(ticket, page, data)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(if kept.is_empty() { Left::All } else { Left::AllButKept }))
     }
 
     /// In write-through without a log above: the disk has clean pages that leave durably. Nearly always a

@@ -1,0 +1,217 @@
+//! A disk that refuses writes: since when, and which pages stay on flash for that.
+//!
+//! A log above settles what a failed write leaves, so its owner stops and starts again ([`DiskErrors::End`]).
+//! Without one nothing is gained by stopping ([`DiskErrors::TryAgain`]): the page stays dirty on flash, and
+//! whatever needs no room that only the disk can give continues.
+//!
+//! Invariants:
+//!
+//! - A page that the disk has refused is on flash until the disk has taken it, or its owner gives it up.
+//! - A page is *kept* when the disk has refused it for [`PATIENCE`] and has taken others meanwhile. A disk that
+//!   takes no page at all is waited for.
+//!
+//! [`DiskErrors::End`]: crate::DiskErrors
+//! [`DiskErrors::TryAgain`]: crate::DiskErrors
+
+use crate::access::{Access, RunState, Signals};
+use crate::api::DiskState;
+use crate::disk::PageRanges;
+use crate::options::DiskErrors;
+use crate::{TierError, events, points};
+use entresol_core::PageId;
+use entresol_runtime::sync::{Rank, TinyMutex, TinyMutexGuard};
+use entresol_runtime::{Time, now, sleep};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+/// How long the disk is asked again to take a page before the page is kept.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The first pause between two tries. Each is twice as long as the one before, and none is longer than
+/// `PAUSE_MAX`.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A task that pauses looks so often whether the tier ends.
+const SLICE: Duration = Duration::from_millis(20);
+/// Kept pages in a ring: at most one of so many slots. With more, no new page enters.
+const KEPT_PART: u32 = 4;
+
+/// See the module's header.
+pub(crate) struct DiskTrouble {
+    tries_again: bool,
+    slots: u32,
+    state: Arc<RunState>,
+    signals: Arc<Signals>,
+    /// Something is tried again, or kept: for looks without the lock.
+    is_met: AtomicBool,
+    trouble: TinyMutex<Trouble>,
+}
+
+#[derive(Default)]
+struct Trouble {
+    /// When each of the tasks that try again has begun to.
+    begun: Vec<Time>,
+    /// The last write that the disk took while there was trouble.
+    took: Option<Time>,
+    /// The last error.
+    error: Option<TierError>,
+    /// Refusals so far.
+    refusals: u64,
+    kept: PageRanges,
+}
+
+/// A task tries again what the disk has refused, until dropped.
+pub(crate) struct Retry<'a> {
+    trouble: &'a DiskTrouble,
+    begun: Time,
+    pause: Duration,
+}
+
+impl DiskTrouble {
+    pub(crate) fn new(access: &Access) -> Self {
+        Self {
+            tries_again: access.options.disk_errors == DiskErrors::TryAgain,
+            slots: access.directory.config.slots,
+            state: access.state.clone(),
+            signals: access.signals.clone(),
+            is_met: AtomicBool::new(false),
+            trouble: TinyMutex::new(Rank::DiskTrouble, Trouble::default()),
+        }
+    }
+
+    /// Whether what failed with `error` is tried again.
+    pub(crate) fn is_tried_again(&self, error: &TierError) -> bool {
+        self.tries_again && matches!(error, TierError::Device { role: "disk", .. })
+    }
+
+    /// Begins to try again what failed with `error`.
+    pub(crate) fn retry(&self, error: &TierError) -> Retry<'_> {
+        let begun = now();
+        let is_first = {
+            let mut trouble = self.trouble.lock();
+            let is_first = trouble.begun.is_empty() && trouble.kept.ranges() == 0;
+            trouble.begun.push(begun);
+            trouble.refusals += 1;
+            trouble.error = Some(error.clone());
+            self.is_met.store(true, SeqCst);
+            is_first
+        };
+        if is_first {
+            points::DISK_REFUSED.reach();
+            events::disk_refuses(error);
+        }
+        // Those that wait for room look how long this takes.
+        self.signals.progress.notify_all();
+        Retry { trouble: self, begun, pause: PAUSE_MIN }
+    }
+
+    /// The disk has taken these pages.
+    #[inline]
+    pub(crate) fn took(&self, pages: impl Iterator<Item = PageId>) {
+        if self.is_met.load(SeqCst) {
+            self.took_in_trouble(pages);
+        }
+    }
+
+    #[cold]
+    fn took_in_trouble(&self, pages: impl Iterator<Item = PageId>) {
+        let mut trouble = self.trouble.lock();
+        trouble.took = Some(now());
+        pages.for_each(|page| trouble.kept.remove(page));
+        self.may_be_over(trouble);
+    }
+
+    /// These pages are dead or replaced: the disk need not take them.
+    pub(crate) fn forget(&self, (first, last): (PageId, PageId)) {
+        if self.is_met.load(SeqCst) {
+            let mut trouble = self.trouble.lock();
+            trouble.kept.remove_range(first, last);
+            self.may_be_over(trouble);
+        }
+    }
+
+    fn may_be_over(&self, trouble: TinyMutexGuard<'_, Trouble>) {
+        let is_over = trouble.begun.is_empty() && trouble.kept.ranges() == 0;
+        let was_met = is_over && self.is_met.swap(false, SeqCst);
+        drop(trouble);
+        if was_met {
+            events::disk_takes_again();
+        }
+    }
+
+    /// Whether a page that finds no room on flash is not to wait longer for it: a task has tried for so long
+    /// that the disk takes no other page either.
+    pub(crate) fn is_long(&self) -> bool {
+        self.is_met.load(SeqCst) && {
+            let trouble = self.trouble.lock();
+            trouble.begun.iter().any(|begun| now().since(*begun) > PATIENCE + PAUSE_MAX)
+        }
+    }
+
+    /// Whether no new page is to enter: a ring with more kept pages would copy them for ever.
+    pub(crate) fn is_full_of_kept(&self) -> bool {
+        self.is_met.load(SeqCst) && self.trouble.lock().kept.pages() > u64::from(self.slots / KEPT_PART)
+    }
+
+    /// The last error, for a request that cannot be served without the disk.
+    pub(crate) fn error(&self) -> Option<TierError> {
+        self.trouble.lock().error.clone()
+    }
+
+    /// For the owner.
+    pub(crate) fn report(&self) -> DiskState {
+        let trouble = self.trouble.lock();
+        DiskState {
+            retrying_for: trouble.begun.iter().min().map(|begun| now().since(*begun)),
+            refusals: trouble.refusals,
+            kept: trouble.kept.list(),
+            error: trouble.error.as_ref().filter(|_| self.is_met.load(SeqCst)).map(ToString::to_string),
+        }
+    }
+}
+
+impl Retry<'_> {
+    /// Waits until the next try is due. False: the tier ends.
+    pub(crate) fn pause(&mut self) -> bool {
+        let until = now() + self.pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        while now() < until {
+            if self.trouble.state.is_stopped() {
+                return false;
+            }
+            sleep(SLICE.min(until.since(now())));
+        }
+        self.trouble.signals.progress.notify_all();
+        !self.trouble.state.is_stopped()
+    }
+
+    /// The disk has refused again.
+    pub(crate) fn refused(&self, error: TierError) {
+        let mut trouble = self.trouble.trouble.lock();
+        trouble.refusals += 1;
+        trouble.error = Some(error);
+    }
+
+    /// Whether these pages, which the disk refuses, are to be kept: it has taken others since the first try,
+    /// and that is long enough ago, or they were kept before.
+    pub(crate) fn keeps(&self, pages: impl Iterator<Item = PageId> + Clone) -> bool {
+        let mut trouble = self.trouble.trouble.lock();
+        let takes_others = trouble.took.is_some_and(|took| took >= self.begun);
+        let is_long = takes_others && now().since(self.begun) >= PATIENCE;
+        let keeps = is_long || pages.clone().all(|page| trouble.kept.contains(page));
+        if keeps {
+            points::DISK_REFUSED_KEPT.reach();
+            pages.for_each(|page| trouble.kept.insert(page));
+        }
+        keeps
+    }
+}
+
+impl Drop for Retry<'_> {
+    fn drop(&mut self) {
+        let mut trouble = self.trouble.trouble.lock();
+        let at = trouble.begun.iter().position(|begun| *begun == self.begun);
+        trouble.begun.swap_remove(at.expect("the task has begun"));
+        self.trouble.may_be_over(trouble);
+    }
+}
