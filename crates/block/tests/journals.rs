@@ -226,6 +226,22 @@ fn a_journal_that_waits_is_told_and_carried_out_by_a_detach() {
     assert!(!made.path("journal").exists());
 }
 
+/// Its journal has ended with the cache, and is not missed.
+#[test]
+fn a_volume_that_was_detached_while_it_served_misses_no_journal() {
+    let made = Made::in_mode("write-back");
+    let (volume, _) = open_volume(&made.config).unwrap();
+    (0..10).for_each(|page| volume.write((page * PAGE) as u64, &[2; PAGE], false).unwrap());
+    volume.detach(Loss::Refused).unwrap();
+    close(volume);
+    for cache in [false, true] {
+        let (volume, told) = open_volume(&VolumeConfig { cache, ..made.config.clone() }).unwrap();
+        assert!(told.iter().all(|told| !told.contains("journal")), "{told:?}");
+        assert_eq!(page(&volume, 5), 2);
+        close(volume);
+    }
+}
+
 #[test]
 fn a_file_that_is_no_journal_is_not_touched() {
     let made = Made::in_mode("write-back");

@@ -1,6 +1,6 @@
 //! What changes a volume's cache as a whole. Requests wait meanwhile.
 
-use super::replay::in_tier;
+use super::replay::{follow_no_journal, in_tier};
 use super::{Cache, CacheOptions, Volume, VolumeError};
 use entresol_core::PageId;
 use entresol_engine::{PageCache, TierError, TierOptions};
@@ -107,8 +107,9 @@ impl Volume {
         let mut held = self.cache.write();
         if let Some(Cache { tier, .. }) = &*held {
             loss.detach(&**tier)?;
-            // As in `begin_empty`.
+            // As in `begin_empty`. No cache will say so in the label.
             self.end_journal().map_err(in_tier)?;
+            follow_no_journal(&**tier)?;
             *held = None;
         }
         Ok(())
