@@ -65,7 +65,7 @@ impl Refusing {
             at < offset + length && offset < at + PAGE as u64
         };
         self.refuses_all.load(SeqCst) && offset >= disk_offset(PageId(0), PAGE as u32)
-            || refused.iter().any(|page| is_met(page))
+            || refused.iter().any(is_met)
     }
 }
 
