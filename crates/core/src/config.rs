@@ -25,8 +25,8 @@ pub struct Config {
     pub set_slots: u32,
     /// A checksum is kept for each slot, 4 bytes, for pages that carry no proof of their own.
     pub proofs: bool,
-    /// The disk may refuse pages of a dequeue, which then stay ([`Log::keep`](crate::Log::keep)). A group of a
-    /// log is kept free for them.
+    /// The disk may refuse pages of a dequeue, which then stay ([`Log::keep`](crate::Log::keep)). A group of
+    /// a log is kept free for them.
     pub refusals: bool,
 }
 

@@ -234,7 +234,7 @@ fn refused_pages_stay_as_in_the_models() {
         let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
         let (kept, waits, stuck) = (sum(|w| w.kept), sum(|w| w.waits), sum(|w| w.stuck));
         println!("{policy:?}: {kept} pages kept, {waits} waits, {stuck} stuck");
-        assert!(kept > 80 && waits > 5, "{policy:?}: {kept}, {waits}");
+        assert!(kept > 40 && waits > 0, "{policy:?}: {kept}, {waits}");
         let without_crash = worlds.iter().filter(|world| world.crashes == 0);
         assert_eq!(without_crash.map(|world| world.stuck).sum::<u64>(), 0, "there is a group for what stays");
     }

@@ -16,6 +16,7 @@ pub mod model;
 mod parts;
 mod profile;
 mod proved;
+mod redo;
 mod shared;
 mod signature;
 mod traits;
@@ -32,6 +33,7 @@ pub use model::ModelDevice;
 pub use parts::ReadPart;
 pub use profile::{Model, Profile, Scale, UnknownProfile};
 pub use proved::{write_copies, write_proved};
+pub use redo::RedoDevice;
 pub use signature::{
     BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, FirstBlock, is_cut_off, put_over, signature,
 };

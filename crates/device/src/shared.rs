@@ -22,6 +22,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     fn counters(&self) -> Counters {
         (**self).counters()
     }
+    fn keeps_unsynced(&self) -> bool {
+        (**self).keeps_unsynced()
+    }
     fn await_own_syncs(&self) -> Result<(), DeviceError> {
         (**self).await_own_syncs()
     }

@@ -81,6 +81,11 @@ pub trait Device: Send + Sync {
     fn await_own_syncs(&self) -> Result<(), DeviceError> {
         Ok(())
     }
+    /// Whether a failed sync loses no write: a later one that succeeds is for all writes before it, and no
+    /// read gives older bytes meanwhile ([`crate::RedoDevice`]).
+    fn keeps_unsynced(&self) -> bool {
+        false
+    }
     /// Tells the device that the range's content is no longer needed. Later reads of it return arbitrary
     /// bytes.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;

@@ -1,7 +1,9 @@
 //! Syncs of one device by several tasks.
 //!
 //! A failed sync may have lost writes of *other* tasks, and the operating system reports the failure to one
-//! caller only (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020). Invariants:
+//! caller only (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020). So a failure is
+//! for good, but of a device that [keeps](entresol_device::Device::keeps_unsynced) what is not durable: there
+//! a sync that fails loses nothing, and the next one may succeed. Invariants, of other devices:
 //!
 //! 1. a sync succeeds only if no sync that was under way at the same time has failed;
 //! 2. after a failure no sync succeeds any more;
@@ -27,15 +29,23 @@ struct SyncCounts {
 pub(crate) struct Syncs {
     state: TinyMutex<SyncCounts>,
     done: Signal,
+    /// A failure loses nothing.
+    keeps: bool,
 }
 
 impl Default for Syncs {
     fn default() -> Self {
-        Self { state: TinyMutex::new(Rank::Syncs, SyncCounts::default()), done: Signal::default() }
+        Self::of(false)
     }
 }
 
 impl Syncs {
+    /// Of a device that keeps what is not durable, or loses it when a sync fails.
+    pub(crate) fn of(keeps: bool) -> Self {
+        let state = TinyMutex::new(Rank::Syncs, SyncCounts::default());
+        Self { state, done: Signal::default(), keeps }
+    }
+
     /// Makes all completed writes durable by `sync`. After the first failure all calls return that error.
     pub(crate) fn sync(&self, sync: impl FnOnce() -> Result<(), DeviceError>) -> Result<(), DeviceError> {
         let number = self.sync_and_wait(sync)?;
@@ -68,6 +78,9 @@ impl Syncs {
         drop(panic);
         let end = self.end(number, result.as_ref().err());
         result?;
+        if self.keeps {
+            return Ok(number);
+        }
         // A sync that began before this one ended may have lost writes that this one should have made
         // durable.
         self.wait_for(end)?;
@@ -79,7 +92,7 @@ impl Syncs {
         let begun = {
             let mut state = self.state.lock();
             state.under_way.retain(|one| *one != number);
-            if let Some(error) = error {
+            if let Some(error) = error.filter(|_| !self.keeps) {
                 state.failed.get_or_insert_with(|| error.clone());
             }
             state.begun
@@ -117,6 +130,9 @@ impl Syncs {
 
     /// Waits for the syncs that are under way. Returns an error if one has failed.
     pub(crate) fn settle(&self) -> Result<(), DeviceError> {
+        if self.keeps {
+            return Ok(());
+        }
         let begun = self.state.lock().begun;
         self.wait_for(begun)
     }
@@ -130,6 +146,9 @@ impl Syncs {
     /// earlier. Returns an error if a sync that failed, or is about to fail, may have lost that write, so
     /// that the read returned an older version.
     pub(crate) fn prove_kept(&self, next: u64) -> Result<(), DeviceError> {
+        if self.keeps {
+            return Ok(());
+        }
         let begun = {
             let state = self.state.lock();
             if state.succeeded >= next {

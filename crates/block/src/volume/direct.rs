@@ -1,6 +1,7 @@
 //! Bytes without a cache: those after the last whole page, or all of them if there is no cache.
 //!
-//! Invariant: after a failed sync nothing is read or written here, since writes may be lost.
+//! Invariant: after a failed sync nothing is read or written here, since writes may be lost; not of a disk
+//! that keeps what is not durable.
 
 use super::VolumeError;
 use entresol_device::{Device, DeviceError};
@@ -103,7 +104,8 @@ impl Direct {
                 Some(tier) => tier.sync_disk().map_err(of_disk),
                 None => self.home.sync(),
             };
-            synced.inspect_err(|error| _ = self.failed.set(error.clone()))?;
+            let keeps = self.home.keeps_unsynced();
+            synced.inspect_err(|error| _ = if keeps { Ok(()) } else { self.failed.set(error.clone()) })?;
             self.durable.fetch_max(written, SeqCst);
         }
         Ok(())

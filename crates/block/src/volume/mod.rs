@@ -48,7 +48,7 @@ use crate::steer::{SteerOptions, Steering, Why};
 use crate::words;
 use direct::Direct;
 use entresol_core::PageId;
-use entresol_device::{BufferPool, Device, DeviceError};
+use entresol_device::{BufferPool, Device, DeviceError, RedoDevice};
 use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, ReadRoute, TierError};
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
@@ -152,7 +152,7 @@ impl Volume {
         options: impl Into<CacheOptions>,
     ) -> Result<Self, TierError> {
         let options = options.into();
-        let home = InPlaceDisk::create(disk, label, options.page_bytes())?;
+        let home = InPlaceDisk::create(redoing(disk), redoing(label), options.page_bytes())?;
         let tier = options.create(&flash, &home)?;
         let cache = Cache { tier, flash: Some(flash), options };
         Ok(Self::assemble(home, cache.options.page_bytes(), Some(cache)))
@@ -192,7 +192,7 @@ impl Volume {
         flash: Arc<dyn Device>,
         options: CacheOptions,
     ) -> Result<(Self, Vec<String>), TierError> {
-        let (home, changed) = InPlaceDisk::open(disk, label)?;
+        let (home, changed) = InPlaceDisk::open(redoing(disk), redoing(label))?;
         let (tier, told) = options.open(&flash, &home)?;
         let notices = changed.into_iter().chain(told).collect();
         let options = options.for_a_new_life();
@@ -476,6 +476,11 @@ impl Volume {
     pub fn notice(&self) -> Option<String> {
         self.cache.read().as_ref()?.tier.notice()
     }
+}
+
+/// A device of which a failed sync loses nothing: no log above would write it again.
+fn redoing(device: Arc<dyn Device>) -> Arc<dyn Device> {
+    Arc::new(RedoDevice::new(device))
 }
 
 /// A part of a request.

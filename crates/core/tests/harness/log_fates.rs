@@ -121,6 +121,25 @@ impl LogModel {
         room >= self.group() * (1 + stay + left)
     }
 
+    /// The disk refuses some of these pages.
+    pub(super) fn keeps(&mut self, pages: &[DequeuePage], got: bool) {
+        let first = self.first_of(pages);
+        let is_known = [&self.chances, &self.leaving, &self.left].iter().any(|set| set.contains(&first));
+        assert_eq!(got, is_known || self.staying == Some(first) || self.has_a_group_for(first));
+        if got && !is_known && self.staying != Some(first) {
+            self.left.insert(first);
+        }
+    }
+
+    /// There is no room for a page.
+    pub(super) fn assert_full(&self) {
+        let room = self.released + u64::from(self.config.slots) - self.rear;
+        let staging_full = self.rear - self.staged_front == u64::from(self.config.staging_pages());
+        let dequeues = (self.scan - self.released) / self.group();
+        let is_scarce = room < self.group() * (dequeues + 2 + self.spare());
+        assert!(staging_full || is_scarce, "full with room for {room} pages");
+    }
+
     pub(super) fn first_of(&self, pages: &[DequeuePage]) -> u64 {
         let Generation::Exact(Position(first)) = pages[0].generation else { panic!("{pages:?}") };
         first

@@ -38,7 +38,7 @@ pub struct LogModel {
     pub(super) rear: u64,
     pub(super) scan: u64,
     pub(super) released: u64,
-    staged_front: u64,
+    pub(super) staged_front: u64,
     pub(super) second_chances: usize,
     /// By first position of the group; a group that is durable as a whole has all its places flushed.
     places: BTreeMap<u64, Places>,
@@ -183,15 +183,6 @@ impl LogModel {
             Version { page, dirty, referenced: false, published: false, forgotten: false, note },
         );
         self.rear += 1;
-    }
-
-    /// There is no room for a page.
-    fn assert_full(&self) {
-        let room = self.released + u64::from(self.config.slots) - self.rear;
-        let staging_full = self.rear - self.staged_front == u64::from(self.config.staging_pages());
-        let dequeues = (self.scan - self.released) / self.group();
-        let is_scarce = room < self.group() * (dequeues + 2 + self.spare());
-        assert!(staging_full || is_scarce, "full with room for {room} pages");
     }
 }
 
@@ -350,12 +341,7 @@ impl Model for LogModel {
     }
 
     fn keep(&mut self, pages: &[DequeuePage], got: bool) {
-        let first = self.first_of(pages);
-        let is_known = [&self.chances, &self.leaving, &self.left].iter().any(|set| set.contains(&first));
-        assert_eq!(got, is_known || self.staying == Some(first) || self.has_a_group_for(first));
-        if got && !is_known && self.staying != Some(first) {
-            self.left.insert(first);
-        }
+        self.keeps(pages, got);
     }
 
     fn left(&mut self, pages: &[DequeuePage]) {

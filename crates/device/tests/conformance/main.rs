@@ -3,8 +3,8 @@
 mod suite;
 
 use entresol_device::{
-    Device, FaultPlan, FaultyDevice, FileDevice, FileOptions, ImageDevice, MemoryDevice, Profile, Scale,
-    UringDevice,
+    Device, FaultPlan, FaultyDevice, FileDevice, FileOptions, ImageDevice, MemoryDevice, Profile, RedoDevice,
+    Scale, UringDevice,
 };
 use entresol_runtime::sim::{SimConfig, Simulation};
 use std::sync::Arc;
@@ -48,6 +48,11 @@ fn faulty_without_faults() {
         let memory = MemoryDevice::new("memory", CAPACITY);
         Arc::new(FaultyDevice::new("faulty", memory, Arc::new(FaultPlan::none())))
     });
+}
+
+#[test]
+fn redo_without_faults() {
+    everywhere(|| Arc::new(RedoDevice::new(MemoryDevice::new("memory", CAPACITY))));
 }
 
 #[test]

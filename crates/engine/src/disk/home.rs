@@ -95,6 +95,11 @@ pub trait Home: Send + Sync {
         Ok(())
     }
 
+    /// See [`Device::keeps_unsynced`]; of the label's device, too.
+    fn keeps_unsynced(&self) -> bool {
+        false
+    }
+
     /// Time in which the disk had at least one request, if that is known.
     fn busy(&self) -> Option<Duration> {
         None
@@ -161,6 +166,10 @@ impl Home for WholeDisk {
 
     fn await_own_syncs(&self) -> Result<(), DeviceError> {
         self.device.await_own_syncs()
+    }
+
+    fn keeps_unsynced(&self) -> bool {
+        self.device.keeps_unsynced()
     }
 
     fn busy(&self) -> Option<Duration> {

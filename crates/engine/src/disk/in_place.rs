@@ -5,7 +5,7 @@
 //! A sync of the disk succeeds or fails for all callers: a failed one may have lost the writes of others.
 //! This also holds for the syncs that this device makes by itself, before it writes a sector of the
 //! fingerprint. A caller that counts syncs to know the durable writes must ask for those, too
-//! ([`Device::await_own_syncs`]).
+//! ([`Device::await_own_syncs`]). Of devices that keep what is not durable a failed sync loses nothing.
 //!
 //! A label outside of the disk cannot stop others from writing to it. So the file also has a fingerprint of
 //! the disk, checksums of some of its sectors, which is compared at each open. Invariant: a sector is written
@@ -166,7 +166,8 @@ impl InPlaceDisk {
         let unknown = vec![false; places.len()];
         let state = State { print, is_behind: false, buffer, writes: 0, durable: 0, unknown };
         let (sectors, state) = (places.into(), Mutex::new(Rank::Fingerprint, state));
-        Self { disk, file, sectors, state, syncs: Syncs::default() }
+        let syncs = Syncs::of(disk.keeps_unsynced());
+        Self { disk, file, sectors, state, syncs }
     }
 
     /// Whether all syncs of the disk so far have succeeded, of all callers.
@@ -421,6 +422,10 @@ impl Device for InPlaceDisk {
 
     fn await_own_syncs(&self) -> Result<(), DeviceError> {
         self.syncs.settle()
+    }
+
+    fn keeps_unsynced(&self) -> bool {
+        self.disk.keeps_unsynced() && self.file.keeps_unsynced()
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {

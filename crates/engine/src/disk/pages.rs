@@ -53,7 +53,7 @@ impl DiskPages {
         page_format: PageFormat,
     ) -> Self {
         let written = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
-        let syncs = Arc::new(Syncs::default());
+        let syncs = Arc::new(Syncs::of(home.keeps_unsynced()));
         let label = Arc::new(DiskLabel::new(&home, &syncs));
         Self {
             capacity_pages: home.capacity_pages(),

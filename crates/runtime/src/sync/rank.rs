@@ -96,6 +96,8 @@ ranks! {
     StagingBuffer: Parks, Several, "staging buffer", "A group's pages (flash tier) or one page (disk layer).";
     SharedGroup: Blocks, Bare, "shared staging group", "A group's pages, where processes share them: each latch is in their memory.";
     Fingerprint: Parks, One, "disk fingerprint", "The checksums in the label file of a disk that is used in place, while a sector of them is written.";
+    RedoSync: Parks, Several, "sync of a device that redoes", "The sync of a device that remembers what is not durable: one at a time.";
+    RedoTurn: Parks, Several, "turn of a device that redoes", "Held shared by writes, and alone while bytes are written again after a failed sync.";
     FileSyncs: Parks, One, "relation file syncs", "PostgreSQL's relation files: which were written, and which are being synced.";
     OwnersLog: Parks, One, "owner's log", "How far the owner's log was read.";
     RelationNotes: Parks, One, "notes of relation files", "The file with notes of pages that are durable in PostgreSQL's relation files.";
@@ -117,6 +119,7 @@ ranks! {
     Upstream: Blocks, One, "upstream", "The buffer pool above a layer.";
     Failure: Blocks, One, "failure", "The first failure, or why something was switched off.";
     Trace: Blocks, One, "recorded trace", "Requests recorded so far.";
+    RedoBlocks: Blocks, One, "blocks to redo", "Bytes that were written since the last good sync.";
     DeviceModel: Blocks, One, "modelled device", "When a modelled device becomes idle.";
     FaultyDevice: Blocks, One, "faulty device", "Writes that a power failure may lose.";
     FaultPlan: Blocks, One, "fault plan", "Faults that are to happen.";

@@ -314,9 +314,9 @@ impl Ring<'_> {
         stays
     }
 
-    /// Whether there is a group for second chances of the dequeue that begins at `first`, which wait, or which
-    /// the disk makes of destages. If it may refuse some, a group is left for those of an earlier dequeue that
-    /// is still destaged: nothing later is released before that one.
+    /// Whether there is a group for second chances of the dequeue that begins at `first`, which wait, or
+    /// which the disk makes of destages. If it may refuse some, a group is left for those of an earlier
+    /// dequeue that is still destaged: nothing later is released before that one.
     fn has_a_group_for(&self, contents: &Contents<'_>, first: u64) -> bool {
         let may_need_one = |other: &Dequeue| other.is_under_way() && other.first < first;
         let left = u64::from(self.refusals && self.head.dequeues.iter().any(may_need_one));

@@ -6,6 +6,7 @@ use super::Floor;
 use super::above::Above;
 use super::budget::WriteBudget;
 use super::causes::Causes;
+use super::disk_trouble::DiskTrouble;
 use super::failures::Failures;
 use crate::TierError;
 use crate::access::{self, BoardRef, Directory, FlashPages, Signals};
@@ -39,6 +40,7 @@ pub(crate) struct BackgroundQueue {
     board: BoardRef,
     causes: Arc<Causes>,
     failures: Arc<Failures>,
+    trouble: Arc<DiskTrouble>,
     budget: Arc<WriteBudget>,
     upstream: Arc<Above>,
     placement: Arc<dyn Destages>,
@@ -53,6 +55,7 @@ impl BackgroundQueue {
             board: floor.access.board.clone(),
             causes: floor.causes.clone(),
             failures: floor.failures.clone(),
+            trouble: floor.trouble.clone(),
             budget: floor.budget.clone(),
             upstream: floor.upstream.clone(),
             placement,
@@ -69,15 +72,19 @@ impl BackgroundQueue {
             let Some(under_way) = self.failures.begin_job() else { return };
             let job = match self.next(&mut pages) {
                 Ok(Some(job)) => job,
-                Ok(None) => match self.causes.settle_dead_if_possible() {
-                    Ok(true) => continue,
-                    Ok(false) => {
-                        drop(under_way);
-                        self.signals.background.wait(seen);
-                        continue;
+                Ok(None) => {
+                    let mut has_settled = false;
+                    let settle =
+                        || self.causes.settle_dead_if_possible().map(|settled| has_settled = settled);
+                    if let Err(error) = self.trouble.persist(settle) {
+                        return self.failures.fail(error);
                     }
-                    Err(error) => return self.failures.fail(error),
-                },
+                    drop(under_way);
+                    if !has_settled {
+                        self.signals.background.wait(seen);
+                    }
+                    continue;
+                }
                 Err(gone) => return self.failures.fail(gone.into()),
             };
             // There may be more: another task looks.

@@ -81,8 +81,8 @@ impl Destager {
         failed.map(|()| refused)
     }
 
-    /// As [`Destager::destage_some`], again and again until the disk has taken all pages, or the rest is to be
-    /// kept on flash and `may_keep` allows that: these are returned. `None`: the tier ends meanwhile.
+    /// As [`Destager::destage_some`], again and again until the disk has taken all pages, or the rest is to
+    /// be kept on flash and `may_keep` allows that: these are returned. `None`: the tier ends meanwhile.
     pub(crate) fn destage_or_keep<'a>(
         &self,
         pages: &mut Destages<'a>,

@@ -7,8 +7,8 @@
 //! Invariants:
 //!
 //! - A page that the disk has refused is on flash until the disk has taken it, or its owner gives it up.
-//! - A page is *kept* when the disk has refused it for [`PATIENCE`] and has taken others meanwhile. A disk that
-//!   takes no page at all is waited for.
+//! - A page is *kept* when the disk has refused it for [`PATIENCE`] and has taken others meanwhile. A disk
+//!   that takes no page at all is waited for.
 //!
 //! [`DiskErrors::End`]: crate::DiskErrors
 //! [`DiskErrors::TryAgain`]: crate::DiskErrors
@@ -84,6 +84,11 @@ impl DiskTrouble {
         self.tries_again && matches!(error, TierError::Device { role: "disk", .. })
     }
 
+    /// The disk has refused something that its owner will ask for again.
+    pub(crate) fn met(&self, error: &TierError) {
+        drop(self.retry(error));
+    }
+
     /// Begins to try again what failed with `error`.
     pub(crate) fn retry(&self, error: &TierError) -> Retry<'_> {
         let begun = now();
@@ -103,6 +108,23 @@ impl DiskTrouble {
         // Those that wait for room look how long this takes.
         self.signals.progress.notify_all();
         Retry { trouble: self, begun, pause: PAUSE_MIN }
+    }
+
+    /// Repeats `work` as long as the disk refuses it, and that is to be tried again. False: the tier ends.
+    pub(crate) fn persist(&self, mut work: impl FnMut() -> Result<(), TierError>) -> Result<bool, TierError> {
+        let Err(error) = work() else { return Ok(true) };
+        if !self.is_tried_again(&error) {
+            return Err(error);
+        }
+        let mut retry = self.retry(&error);
+        while retry.pause() {
+            match work() {
+                Ok(()) => return Ok(true),
+                Err(error) if self.is_tried_again(&error) => retry.refused(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
     }
 
     /// The disk has taken these pages.

@@ -6,6 +6,7 @@
 //! - Otherwise every later call returns [`TierError::Poisoned`].
 
 use super::causes::Causes;
+use super::disk_trouble::DiskTrouble;
 use crate::access::{Access, Directory, RunState, ServedSegment, Signals, Staging};
 use crate::disk::DiskPages;
 use crate::disk::binding::begin_epoch;
@@ -87,6 +88,7 @@ pub(crate) struct Failures {
     /// Of a cache that can go on without its flash though pages on it are newer.
     pub degrading: Option<Arc<Degrading>>,
     served: Option<Arc<ServedSegment>>,
+    trouble: Arc<DiskTrouble>,
     cache: Uuid,
     /// For the tasks of a ring: a segment may be complete, a flush has ended.
     pub segments: Signal,
@@ -112,11 +114,12 @@ impl Failures {
         access: &Arc<Access>,
         disk: &Arc<DiskPages>,
         causes: &Arc<Causes>,
+        trouble: &Arc<DiskTrouble>,
         degrading: Option<Arc<Degrading>>,
         served: Option<Arc<ServedSegment>>,
         cache: Uuid,
     ) -> Self {
-        let (disk, causes) = (disk.clone(), causes.clone());
+        let (disk, causes, trouble) = (disk.clone(), causes.clone(), trouble.clone());
         let (segments, flushes) = (Signal::default(), Signal::default());
         Self {
             directory: access.directory.clone(),
@@ -127,6 +130,7 @@ impl Failures {
             causes,
             degrading,
             served,
+            trouble,
             cache,
             segments,
             flushes,
@@ -143,8 +147,12 @@ impl Failures {
         (!self.state.is_stopped()).then_some(job)
     }
 
-    /// A background job failed for good.
+    /// A background job failed for good. Of a disk that is asked again nothing is for good: whoever relied on
+    /// the job has the error.
     pub(crate) fn fail(&self, error: TierError) {
+        if self.trouble.is_tried_again(&error) {
+            return self.trouble.met(&error);
+        }
         let is_gone = matches!(error, TierError::Gone(_));
         let first = match is_gone {
             true => Err(Gone),

@@ -112,9 +112,10 @@ impl Floor {
         let superblocks = Arc::new(Superblocks::new(&access, &flash, &disk, superblock));
         let renewals = Arc::new(Renewals::new(&disk, &superblocks));
         let causes = Arc::new(Causes::new(&access, &disk));
-        let failures = Arc::new(Failures::new(&access, &disk, &causes, degrading, served.clone(), cache));
-        let budget = Arc::new(WriteBudget::new(&access));
         let trouble = Arc::new(DiskTrouble::new(&access));
+        let failures =
+            Arc::new(Failures::new(&access, &disk, &causes, &trouble, degrading, served.clone(), cache));
+        let budget = Arc::new(WriteBudget::new(&access));
         let disk_writes = Arc::new(DiskWrites::new(&access, &disk, &causes, &trouble));
         let objects = Arc::new(ObjectLog::new(&access, &flash, &renewals, cache));
         Self {

@@ -97,8 +97,8 @@ impl WantedPages {
         stays.into_iter().next().map_or(Ok(copied), Err)
     }
 
-    /// As [`WantedPages::destage`]; pages that are damaged or that the disk does not take stay where they are,
-    /// with an error each in `stays`.
+    /// As [`WantedPages::destage`]; pages that are damaged or that the disk does not take stay where they
+    /// are, with an error each in `stays`.
     pub(crate) fn destage_found(
         &self,
         wanted: &PageSet,

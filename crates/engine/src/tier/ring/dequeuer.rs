@@ -16,6 +16,7 @@ use crate::tier::floor::above::Above;
 use crate::tier::floor::background::{self, BackgroundQueue};
 use crate::tier::floor::causes::Causes;
 use crate::tier::floor::destager::Destager;
+use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::flash::Flash;
 use crate::tier::floor::lost::LostPages;
 use crate::tier::floor::object_log::ObjectLog;
@@ -60,6 +61,7 @@ pub(crate) struct Dequeuer {
     notes: Arc<DurableNotes>,
     upstream: Arc<Above>,
     lost: Arc<LostPages>,
+    trouble: Arc<DiskTrouble>,
     /// Writes of groups to flash, and reads of those that are dequeued.
     work: Arc<BusyClock>,
     has_no_log_above: bool,
@@ -85,6 +87,7 @@ impl Dequeuer {
             notes: floor.notes.clone(),
             upstream: floor.upstream.clone(),
             lost: floor.lost.clone(),
+            trouble: floor.trouble.clone(),
             work: work.clone(),
             has_no_log_above: floor.turns.is_some(),
         }
@@ -134,13 +137,15 @@ impl Dequeuer {
                 self.directory.in_log(|log| log.restaged(ticket))?;
             }
         }
-        self.make_sure(pages)?;
+        if !self.trouble.persist(|| self.make_sure(pages))? {
+            return Ok(());
+        }
         // Pages of it may be dead: after a crash they still are.
         self.objects.make_durable()?;
         self.directory.with(|partition| partition.dequeued(ticket))?;
         // Before the next step, which may take a sync of the disk: slots may be free.
         self.signals.job_is_done();
-        self.causes.settle_dead()
+        self.trouble.persist(|| self.causes.settle_dead()).map(drop)
     }
 
     /// Those of the pages that leave are on disk durably. What the disk refuses is kept: it is restaged.
@@ -160,7 +165,10 @@ impl Dequeuer {
         let may_keep = || Ok(self.directory.in_log(|log| log.keep(ticket))?);
         let Some(kept) = self.destager.destage_or_keep(&mut destages, may_keep)? else { return Ok(None) };
         if !destages.is_empty() {
-            self.notes.sync(&self.disk, self.upstream.get().as_deref())?;
+            let sync = || self.notes.sync(&self.disk, self.upstream.get().as_deref());
+            if !self.trouble.persist(sync)? {
+                return Ok(None);
+            }
             self.renewals.renew(false)?;
             self.destager.tell(&destages);
         }
@@ -278,7 +286,13 @@ impl Dequeuer {
                 Admission::Full | Admission::Bypass { .. } => {
                     // The slots that it waits for may be released when pages are durably dead, and all
                     // background tasks, which see to that otherwise, may be waiting here.
-                    if !self.causes.settle_dead_if_possible()? {
+                    let mut has_settled = false;
+                    let settle =
+                        || self.causes.settle_dead_if_possible().map(|settled| has_settled = settled);
+                    if !self.trouble.persist(settle)? {
+                        return Ok(false);
+                    }
+                    if !has_settled {
                         self.signals.await_progress(seen)?;
                     }
                 }

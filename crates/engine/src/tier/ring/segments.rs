@@ -13,6 +13,7 @@ use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::tier::floor::Floor;
 use crate::tier::floor::checkpointer::Checkpointer;
+use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::flash::Flash;
 use crate::tier::floor::superblocks::Superblocks;
@@ -37,6 +38,7 @@ pub(crate) struct Segments {
     flash: Arc<Flash>,
     superblocks: Arc<Superblocks>,
     failures: Arc<Failures>,
+    trouble: Arc<DiskTrouble>,
     checkpointer: Arc<Checkpointer>,
     unsure: Arc<Unsure>,
     records: Arc<SummaryRecords>,
@@ -56,6 +58,7 @@ impl Segments {
             flash: floor.flash.clone(),
             superblocks: floor.superblocks.clone(),
             failures: floor.failures.clone(),
+            trouble: floor.trouble.clone(),
             checkpointer: checkpointer.clone(),
             unsure: unsure.clone(),
             records: records.clone(),
@@ -91,8 +94,10 @@ impl Segments {
             let published = match looked {
                 Ok((false, published)) => published,
                 Ok((true, _)) => {
-                    // A failure of it is the tier's, and ends this task above.
-                    let _ = self.checkpointer.checkpoint();
+                    // A failure of it is the tier's, and ends this task above. If the disk is asked again, so
+                    // is it.
+                    let checkpoint = || self.checkpointer.checkpoint();
+                    let _ = self.trouble.persist(checkpoint);
                     continue;
                 }
                 Err(gone) => {

@@ -11,6 +11,7 @@ use crate::disk::{DiskPages, OwnersLog};
 use crate::error::flash_error;
 use crate::tier::floor::Floor;
 use crate::tier::floor::above::Above;
+use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::flash::Flash;
 use crate::tier::floor::object_log::ObjectLog;
@@ -111,6 +112,7 @@ pub(crate) struct Writer {
     superblocks: Arc<Superblocks>,
     objects: Arc<ObjectLog>,
     failures: Arc<Failures>,
+    trouble: Arc<DiskTrouble>,
     segments: Arc<Segments>,
     unsure: Arc<Unsure>,
     records: Arc<SummaryRecords>,
@@ -142,6 +144,7 @@ impl Writer {
             superblocks: floor.superblocks.clone(),
             objects: floor.objects.clone(),
             failures: floor.failures.clone(),
+            trouble: floor.trouble.clone(),
             segments: segments.clone(),
             unsure: unsure.clone(),
             records: records.clone(),
@@ -235,7 +238,11 @@ impl Writer {
         if !is_possible {
             return Ok(());
         }
-        self.disk.make_durable(pages.iter().filter(|page| !page.dirty).filter_map(|page| page.page))
+        let clean = || pages.iter().filter(|page| !page.dirty).filter_map(|page| page.page);
+        match self.trouble.persist(|| self.disk.make_durable(clean()))? {
+            true => Ok(()),
+            false => Err(TierError::Refused("the flash tier is closed".to_owned())),
+        }
     }
 
     /// Makes what was written with this summary durable.

@@ -1,0 +1,344 @@
+//! A device of which a failed sync loses nothing.
+//!
+//! When the sync of a device fails, writes since the last good one may be lost, and the operating system
+//! tells one caller of it, once: afterwards pages of its cache count as clean, may be dropped, and older
+//! bytes are read (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020). So this device
+//! remembers what was written since the last good sync. When one fails, it writes all that again, and syncs
+//! again.
+//!
+//! Invariants:
+//!
+//! - A sync succeeds only if everything that was written before it is durable, by whomever.
+//! - A read gives what is remembered: never older bytes, not even while a failure is not known yet.
+//! - What is remembered is bounded. A write that finds no room syncs first, and fails if that fails.
+//! - While bytes are written again, no write of a user is under way: it could be the newer one.
+
+use crate::{AlignedBuffer, Counters, Device, DeviceError, Geometry, Io, QueuedFile};
+use entresol_runtime::sync::{Mutex, Rank, RwLock, TinyMutex};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+/// Bytes of a block that is remembered.
+const BLOCK_BYTES: u64 = 4096;
+const SECTOR_BYTES: u64 = 512;
+/// Bytes that are remembered, if nothing else is said.
+const REMEMBERED_BYTES: u64 = 16 << 20;
+/// Most requests of a batch in which bytes are written again.
+const BATCH: usize = 64;
+
+/// Sectors of a block, and their bytes.
+struct Block {
+    /// Bit `n`: sector `n` is remembered.
+    sectors: u8,
+    bytes: Box<[u8; BLOCK_BYTES as usize]>,
+}
+
+#[derive(Default)]
+struct Blocks {
+    /// Written since the sync under way began, or the last one, by number of the block.
+    written: HashMap<u64, Block>,
+    /// Written before that, and not durable yet.
+    syncing: HashMap<u64, Block>,
+    /// Memory for blocks.
+    free: Vec<Box<[u8; BLOCK_BYTES as usize]>>,
+}
+
+/// See the module's header.
+pub struct RedoDevice<D> {
+    device: D,
+    blocks_max: usize,
+    /// Held shared by writes, and alone while bytes are written again.
+    turn: RwLock<()>,
+    blocks: TinyMutex<Blocks>,
+    /// Blocks that are remembered: for looks without the lock.
+    remembered: AtomicUsize,
+    /// One sync at a time.
+    syncing: Mutex<()>,
+    begun: AtomicU64,
+    done: AtomicU64,
+    /// The last sync has failed, and what is remembered may not be on the device.
+    is_broken: AtomicBool,
+    /// Syncs that failed.
+    failures: AtomicU64,
+}
+
+/// A part of a request: within one block.
+struct Part {
+    block: u64,
+    /// In the block.
+    within: Range<usize>,
+    /// In the request.
+    place: Range<usize>,
+}
+
+/// The parts of a request of `length` bytes at `offset`.
+fn parts(offset: u64, length: usize) -> impl Iterator<Item = Part> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let from = offset + at as u64;
+        let within = (from % BLOCK_BYTES) as usize;
+        let count = (length - at).min(BLOCK_BYTES as usize - within);
+        let part = Part { block: from / BLOCK_BYTES, within: within..within + count, place: at..at + count };
+        at += count;
+        (count > 0).then_some(part)
+    })
+}
+
+/// The sectors of a block that these bytes of it cover. Requests are of whole sectors.
+fn sectors(within: &Range<usize>) -> Range<usize> {
+    within.start / SECTOR_BYTES as usize..within.end.div_ceil(SECTOR_BYTES as usize)
+}
+
+fn mask(within: &Range<usize>) -> u8 {
+    sectors(within).fold(0, |mask, sector| mask | 1 << sector)
+}
+
+impl Block {
+    /// Takes the sectors that `newer` has.
+    fn take(&mut self, newer: &Self) {
+        for sector in (0..8).filter(|sector| newer.sectors >> sector & 1 != 0) {
+            let bytes = sector * SECTOR_BYTES as usize..(sector + 1) * SECTOR_BYTES as usize;
+            self.bytes[bytes.clone()].copy_from_slice(&newer.bytes[bytes]);
+        }
+        self.sectors |= newer.sectors;
+    }
+
+    /// Puts what it has of `within` into a buffer for these bytes.
+    fn put(&self, within: &Range<usize>, buffer: &mut [u8]) {
+        let sector_bytes = SECTOR_BYTES as usize;
+        for sector in sectors(within).filter(|sector| self.sectors >> sector & 1 != 0) {
+            let from = (sector * sector_bytes).max(within.start);
+            let to = ((sector + 1) * sector_bytes).min(within.end);
+            buffer[from - within.start..to - within.start].copy_from_slice(&self.bytes[from..to]);
+        }
+    }
+
+    /// Runs of sectors that it has: their bytes in the block.
+    fn runs(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let has = |sector: &usize| self.sectors >> sector & 1 != 0;
+            let first = (from..8).find(has)?;
+            let end = (first..8).find(|sector| !has(sector)).unwrap_or(8);
+            from = end;
+            Some(first * SECTOR_BYTES as usize..end * SECTOR_BYTES as usize)
+        })
+    }
+}
+
+impl Blocks {
+    fn len(&self) -> usize {
+        self.written.len() + self.syncing.len()
+    }
+
+    /// Remembers the bytes of a write.
+    fn remember(&mut self, offset: u64, data: &[u8]) {
+        for part in parts(offset, data.len()) {
+            let Self { written, free, .. } = self;
+            let block = written.entry(part.block).or_insert_with(|| {
+                let bytes = free.pop().unwrap_or_else(|| Box::new([0; BLOCK_BYTES as usize]));
+                Block { sectors: 0, bytes }
+            });
+            block.bytes[part.within.clone()].copy_from_slice(&data[part.place]);
+            block.sectors |= mask(&part.within);
+        }
+    }
+
+    /// A sync begins: it is to make durable what was written.
+    fn begin(&mut self) {
+        for (number, newer) in self.written.drain() {
+            match self.syncing.entry(number) {
+                std::collections::hash_map::Entry::Vacant(place) => _ = place.insert(newer),
+                std::collections::hash_map::Entry::Occupied(mut block) => {
+                    block.get_mut().take(&newer);
+                    self.free.push(newer.bytes);
+                }
+            }
+        }
+    }
+
+    /// What the sync was for is durable.
+    fn end(&mut self) {
+        self.free.extend(self.syncing.drain().map(|(_, block)| block.bytes));
+    }
+
+    /// Forgets whole sectors of these bytes.
+    fn discard(&mut self, offset: u64, length: u64) {
+        let (first, end) = (offset / BLOCK_BYTES, (offset + length).div_ceil(BLOCK_BYTES));
+        for blocks in [&mut self.written, &mut self.syncing] {
+            blocks.retain(|number, block| {
+                if (first..end).contains(number) {
+                    let start = number * BLOCK_BYTES;
+                    let from = offset.max(start).next_multiple_of(SECTOR_BYTES) - start;
+                    let to = (offset + length).min(start + BLOCK_BYTES) / SECTOR_BYTES * SECTOR_BYTES - start;
+                    block.sectors &= if from < to { !mask(&(from as usize..to as usize)) } else { u8::MAX };
+                }
+                block.sectors != 0
+            });
+        }
+    }
+}
+
+impl<D: Device> RedoDevice<D> {
+    /// `device`, of which 16 MiB are remembered at most.
+    pub fn new(device: D) -> Self {
+        Self::remembering(device, REMEMBERED_BYTES)
+    }
+
+    /// `device`, of which `bytes` are remembered at most.
+    pub fn remembering(device: D, bytes: u64) -> Self {
+        Self {
+            device,
+            blocks_max: (bytes / BLOCK_BYTES).max(1) as usize,
+            turn: RwLock::new(Rank::RedoTurn, ()),
+            blocks: TinyMutex::new(Rank::RedoBlocks, Blocks::default()),
+            remembered: AtomicUsize::new(0),
+            syncing: Mutex::new(Rank::RedoSync, ()),
+            begun: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            is_broken: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
+        }
+    }
+
+    /// Syncs that failed so far.
+    pub fn failed_syncs(&self) -> u64 {
+        self.failures.load(SeqCst)
+    }
+
+    fn with_blocks<R>(&self, change: impl FnOnce(&mut Blocks) -> R) -> R {
+        let mut blocks = self.blocks.lock();
+        let result = change(&mut blocks);
+        self.remembered.store(blocks.len(), SeqCst);
+        result
+    }
+
+    /// Makes durable what was written before. Only one task does.
+    fn sync_once(&self) -> Result<(), DeviceError> {
+        self.with_blocks(Blocks::begin);
+        if !self.is_broken.load(SeqCst) {
+            match self.device.sync() {
+                Ok(()) => {
+                    self.with_blocks(Blocks::end);
+                    return Ok(());
+                }
+                Err(_) => {
+                    self.failures.fetch_add(1, SeqCst);
+                    self.is_broken.store(true, SeqCst);
+                }
+            }
+        }
+        // The newest bytes: those of before may have been written over since.
+        let _alone = self.turn.write();
+        self.with_blocks(Blocks::begin);
+        self.write_again()?;
+        self.device.sync().inspect_err(|_| _ = self.failures.fetch_add(1, SeqCst))?;
+        self.is_broken.store(false, SeqCst);
+        self.with_blocks(Blocks::end);
+        Ok(())
+    }
+
+    /// Writes all that is remembered. No other task writes; reads go on, and meet what is remembered.
+    fn write_again(&self) -> Result<(), DeviceError> {
+        let mut numbers: Vec<u64> = self.blocks.lock().syncing.keys().copied().collect();
+        numbers.sort_unstable();
+        let mut copies = AlignedBuffer::new(BATCH * BLOCK_BYTES as usize);
+        for numbers in numbers.chunks(BATCH) {
+            let mut runs: Vec<(u64, Range<usize>)> = Vec::with_capacity(BATCH);
+            {
+                let blocks = self.blocks.lock();
+                for (number, copy) in numbers.iter().zip(copies.chunks_exact_mut(BLOCK_BYTES as usize)) {
+                    // A discard may have forgotten it.
+                    let Some(block) = blocks.syncing.get(number) else { continue };
+                    copy.copy_from_slice(&block.bytes[..]);
+                    runs.extend(block.runs().map(|run| (*number, run)));
+                }
+            }
+            let place = |number: u64| numbers.binary_search(&number).expect("it is one of them");
+            let mut batch: Vec<Io<'_>> = Vec::with_capacity(runs.len());
+            for (number, run) in runs {
+                let from = place(number) * BLOCK_BYTES as usize;
+                let offset = number * BLOCK_BYTES + run.start as u64;
+                batch.push(Io::Write { offset, data: &copies[from + run.start..from + run.end] });
+            }
+            self.device.run(&mut batch)?;
+        }
+        Ok(())
+    }
+
+    /// Puts what is remembered of these bytes into the buffer.
+    fn overlay(&self, offset: u64, buffer: &mut [u8]) {
+        if self.remembered.load(SeqCst) == 0 {
+            return;
+        }
+        let blocks = self.blocks.lock();
+        for part in parts(offset, buffer.len()) {
+            for of in [&blocks.syncing, &blocks.written] {
+                if let Some(block) = of.get(&part.block) {
+                    block.put(&part.within, &mut buffer[part.place.clone()]);
+                }
+            }
+        }
+    }
+}
+
+impl<D: Device> Device for RedoDevice<D> {
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        let writes = batch.iter().any(|io| matches!(io, Io::Write { .. }));
+        if writes && self.remembered.load(SeqCst) >= self.blocks_max {
+            self.sync()?;
+        }
+        let shared = writes.then(|| self.turn.read());
+        self.device.run(batch)?;
+        for io in batch {
+            match io {
+                Io::Write { offset, data } => self.with_blocks(|blocks| blocks.remember(*offset, data)),
+                Io::Read { offset, buffer } => self.overlay(*offset, buffer),
+            }
+        }
+        drop(shared);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        let wanted = self.begun.load(SeqCst) + 1;
+        let _syncing = self.syncing.lock();
+        if self.done.load(SeqCst) >= wanted {
+            // Another caller's began after this call, and was for this one, too.
+            return Ok(());
+        }
+        let number = self.begun.fetch_add(1, SeqCst) + 1;
+        self.sync_once()?;
+        self.done.store(number, SeqCst);
+        Ok(())
+    }
+
+    fn keeps_unsynced(&self) -> bool {
+        true
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        let _shared = self.turn.read();
+        // Before the device: what is remembered is not written again afterwards.
+        self.with_blocks(|blocks| blocks.discard(offset, length));
+        self.device.discard(offset, length)
+    }
+
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.device.drop_cached()
+    }
+
+    fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+
+    fn queued(&self) -> Option<QueuedFile> {
+        // Reads past this device would miss what it remembers.
+        None
+    }
+}
