@@ -49,6 +49,7 @@ entresol_runtime::coverage_points! {
     FETCH_DAMAGED_DIRTY = "fetch: a damaged dirty page is reported";
     DISK_REFUSED = "disk: a write is refused, and tried again";
     DISK_REFUSED_KEPT = "disk: pages that it refuses stay on flash";
+    DISK_REFUSED_HELD_OVER = "disk: pages stay on flash while it takes none";
     DISK_REFUSED_PAST = "disk: a page that finds no room on flash is written past it";
     DEQUEUE_DAMAGED_CLEAN = "dequeue: a damaged clean page is dropped";
     DEQUEUE_DAMAGED_DIRTY = "dequeue: a damaged dirty page is met";

@@ -7,8 +7,8 @@
 //! Invariants:
 //!
 //! - A page that the disk has refused is on flash until the disk has taken it, or its owner gives it up.
-//! - A page is *kept* when the disk has refused it for [`PATIENCE`] and has taken others meanwhile. A disk
-//!   that takes no page at all is waited for.
+//! - A page is *kept* when the disk has refused it for [`PATIENCE`] and has taken others meanwhile. While
+//!   the disk takes no page at all, pages are *held over*. Both stay on flash: at most a quarter of the ring.
 //!
 //! [`DiskErrors::End`]: crate::DiskErrors
 //! [`DiskErrors::TryAgain`]: crate::DiskErrors
@@ -27,6 +27,8 @@ use std::time::Duration;
 
 /// How long the disk is asked again to take a page before the page is kept.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long the disk takes no page before pages are held over for writers that wait.
+const OUTAGE: Duration = Duration::from_millis(50);
 /// The first pause between two tries. Each is twice as long as the one before, and none is longer than
 /// `PAUSE_MAX`.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
@@ -58,6 +60,8 @@ struct Trouble {
     /// Refusals so far.
     refusals: u64,
     kept: PageRanges,
+    /// How often a page has stayed on flash since the disk has taken none.
+    held_over: u64,
 }
 
 /// A task tries again what the disk has refused, until dropped.
@@ -94,7 +98,7 @@ impl DiskTrouble {
         let begun = now();
         let is_first = {
             let mut trouble = self.trouble.lock();
-            let is_first = trouble.begun.is_empty() && trouble.kept.ranges() == 0;
+            let is_first = trouble.begun.is_empty() && trouble.kept.ranges() == 0 && trouble.held_over == 0;
             trouble.begun.push(begun);
             trouble.refusals += 1;
             trouble.error = Some(error.clone());
@@ -139,6 +143,7 @@ impl DiskTrouble {
     fn took_in_trouble(&self, pages: impl Iterator<Item = PageId>) {
         let mut trouble = self.trouble.lock();
         trouble.took = Some(now());
+        trouble.held_over = 0;
         pages.for_each(|page| trouble.kept.remove(page));
         self.may_be_over(trouble);
     }
@@ -153,7 +158,7 @@ impl DiskTrouble {
     }
 
     fn may_be_over(&self, trouble: TinyMutexGuard<'_, Trouble>) {
-        let is_over = trouble.begun.is_empty() && trouble.kept.ranges() == 0;
+        let is_over = trouble.begun.is_empty() && trouble.kept.ranges() == 0 && trouble.held_over == 0;
         let was_met = is_over && self.is_met.swap(false, SeqCst);
         drop(trouble);
         if was_met {
@@ -172,7 +177,11 @@ impl DiskTrouble {
 
     /// Whether no new page is to enter: a ring with more kept pages would copy them for ever.
     pub(crate) fn is_full_of_kept(&self) -> bool {
-        self.is_met.load(SeqCst) && self.trouble.lock().kept.pages() > u64::from(self.slots / KEPT_PART)
+        self.is_met.load(SeqCst) && self.trouble.lock().kept.pages() > self.kept_max()
+    }
+
+    fn kept_max(&self) -> u64 {
+        u64::from(self.slots / KEPT_PART)
     }
 
     /// The last error, for a request that cannot be served without the disk.
@@ -214,16 +223,25 @@ impl Retry<'_> {
         trouble.error = Some(error);
     }
 
-    /// Whether these pages, which the disk refuses, are to be kept: it has taken others since the first try,
-    /// and that is long enough ago, or they were kept before.
+    /// Whether these pages, which the disk refuses, are to stay on flash: it has taken others since the first
+    /// try, and that is long enough ago; or they stayed before. Or it takes none at all, and writers wait for
+    /// slots: then the ring goes round its dirty pages, as far as there is room for that.
     pub(crate) fn keeps(&self, pages: impl Iterator<Item = PageId> + Clone) -> bool {
-        let mut trouble = self.trouble.trouble.lock();
+        let DiskTrouble { trouble, signals, .. } = self.trouble;
+        let mut trouble = trouble.lock();
         let takes_others = trouble.took.is_some_and(|took| took >= self.begun);
-        let is_long = takes_others && now().since(self.begun) >= PATIENCE;
-        let keeps = is_long || pages.clone().all(|page| trouble.kept.contains(page));
-        if keeps {
+        let tried_for = now().since(self.begun);
+        if takes_others && tried_for >= PATIENCE || pages.clone().all(|page| trouble.kept.contains(page)) {
             points::DISK_REFUSED_KEPT.reach();
             pages.for_each(|page| trouble.kept.insert(page));
+            return true;
+        }
+        let held_over = trouble.held_over + pages.count() as u64;
+        let has_room = trouble.kept.pages() + held_over <= self.trouble.kept_max();
+        let keeps = !takes_others && tried_for >= OUTAGE && has_room && signals.somebody_waits();
+        if keeps {
+            points::DISK_REFUSED_HELD_OVER.reach();
+            trouble.held_over = held_over;
         }
         keeps
     }
