@@ -51,6 +51,7 @@ entresol_runtime::coverage_points! {
     DISK_REFUSED_KEPT = "disk: pages that it refuses stay on flash";
     DISK_REFUSED_HELD_OVER = "disk: pages stay on flash while it takes none";
     DISK_REFUSED_PAST = "disk: a page that finds no room on flash is written past it";
+    FLASH_READ_AGAIN = "dequeue: a flash that gives nothing back is read again";
     DEQUEUE_DAMAGED_CLEAN = "dequeue: a damaged clean page is dropped";
     DEQUEUE_DAMAGED_DIRTY = "dequeue: a damaged dirty page is met";
     PAGES_LOST = "lost pages: the record beside the label names more";

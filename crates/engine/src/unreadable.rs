@@ -74,9 +74,14 @@ pub(crate) fn is_pattern(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == PATTERN)
 }
 
+/// Whether a piece of `bytes` could not be read.
+pub(crate) fn has_pattern(bytes: &[u8]) -> bool {
+    bytes.chunks(BLOCK_BYTES).any(is_pattern)
+}
+
 /// The fault of `bytes`, which were refused with `fault`: a failed read, if they have the pattern.
 pub(crate) fn fault_of(bytes: &[u8], fault: impl ToString) -> String {
-    match bytes.chunks(BLOCK_BYTES).any(is_pattern) {
+    match has_pattern(bytes) {
         true => "it cannot be read: input/output error".to_owned(),
         false => fault.to_string(),
     }

@@ -29,8 +29,14 @@ use entresol_core::{
     Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, GROUP_PAGES_MAX, Generation, Load, Ticket,
 };
 use entresol_device::{BusyClock, Io};
-use entresol_runtime::{Time, now};
+use entresol_format::page::PageFault;
+use entresol_runtime::{Time, now, sleep};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a flash that cannot be read is asked again, and how often.
+const UNREADABLE_MAX: Duration = Duration::from_secs(4);
+const PAUSE: Duration = Duration::from_millis(50);
 
 type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
 
@@ -216,9 +222,37 @@ impl Dequeuer {
         self.read_tolerantly(&mut batch)
     }
 
-    /// Reads from flash; what cannot be read is a damaged page.
+    /// Reads from flash; what cannot be read is a damaged page. A flash that gives nothing back is asked again
+    /// for a while, if its owner has no log: it may be a cable that was out.
     fn read_tolerantly(&self, batch: &mut [Io<'_>]) -> Result<(), TierError> {
-        unreadable::read_batch(&**self.flash, batch).map_err(flash_error)
+        let until = now() + if self.has_no_log_above { UNREADABLE_MAX } else { Duration::ZERO };
+        loop {
+            match unreadable::read_batch(&**self.flash, batch) {
+                Err(error) if error.is_unreadable() && now() < until && !self.state.is_stopped() => {
+                    points::FLASH_READ_AGAIN.reach();
+                    sleep(PAUSE);
+                }
+                read => return read.map_err(flash_error),
+            }
+        }
+    }
+
+    /// Reads a dirty page once more before it is called lost; one that cannot be read, until `until`.
+    fn read_again(
+        &self,
+        (offset, bytes): (u64, &mut [u8]),
+        until: Time,
+        prove: impl Fn(&[u8]) -> Result<(), PageFault>,
+    ) -> Result<Result<(), PageFault>, TierError> {
+        loop {
+            self.read_tolerantly(&mut [Io::Read { offset, buffer: bytes }])?;
+            let proved = prove(bytes);
+            let may_return = proved.is_err() && unreadable::has_pattern(bytes);
+            if !may_return || now() >= until || self.state.is_stopped() {
+                return Ok(proved);
+            }
+            sleep(PAUSE);
+        }
     }
 
     /// Takes out pages that are damaged. Dirty ones are lost, durably.
@@ -231,6 +265,7 @@ impl Dequeuer {
             self.directory.proofs(pages.iter().map(|(_, page)| page.slot))?;
         let mut proofs = proofs.into_iter();
         let (mut lost, mut failed) = (ArrayVec::<TierError, GROUP_PAGES_MAX>::new(), Ok(()));
+        let until = now() + if self.has_no_log_above { UNREADABLE_MAX } else { Duration::ZERO };
         pages.retain(|(at, page)| {
             let proof = proofs.next().expect("one for each page");
             let bytes = &mut scratch[self.flash_pages.range(*at)];
@@ -238,10 +273,11 @@ impl Dequeuer {
             let prove = |bytes: &[u8]| self.flash_pages.prove(bytes, id, page.slot, page.generation, proof);
             let mut proved = prove(bytes);
             if proved.is_err() && page.dirty && failed.is_ok() {
-                // Before it is called lost.
                 let offset = self.flash.layout.slot_offset(page.slot);
-                failed = self.read_tolerantly(&mut [Io::Read { offset, buffer: bytes }]);
-                proved = prove(bytes);
+                match self.read_again((offset, bytes), until, prove) {
+                    Ok(again) => proved = again,
+                    Err(error) => failed = Err(error),
+                }
             }
             match proved {
                 Ok(()) => {}
