@@ -74,7 +74,9 @@ fn check_size(what: &str, bytes: u64) -> Result<(), ConfigError> {
 
 /// Opens a regular file or block device of its present size.
 pub(crate) fn open(what: &'static str, path: &Path, direct: bool) -> Result<Arc<dyn Device>, OpenError> {
-    open_with(what, path, FileOptions { is_direct_wanted: direct, ..FileOptions::existing() })
+    // What a failed sync loses of the disk is written again; of the flash it is found by checksums.
+    let options = FileOptions { is_direct_wanted: direct, outlives_syncs: true, ..FileOptions::existing() };
+    open_with(what, path, options)
 }
 
 /// As [`open`], to be read only, while another program may have it open.

@@ -22,7 +22,8 @@ const ADJACENT_MAX: usize = 256;
 ///
 /// Opening takes an exclusive lock on the file, unless it is opened to be read only
 /// ([`FileOptions::shared`]); then every write fails. A sync is `fdatasync`. After a failed sync the device
-/// refuses all further requests, because earlier writes may be lost. A discard punches a hole if the file
+/// refuses all further requests, because earlier writes may be lost, unless its user says that it knows
+/// ([`FileOptions::outlives_syncs`]). A discard punches a hole if the file
 /// system supports it.
 #[derive(Debug)]
 pub struct FileDevice(Arc<OpenFile>);

@@ -41,6 +41,8 @@ pub(crate) struct OpenFile {
     pub busy: BusyClock,
     /// Set by the first failed sync: earlier writes may be lost, and a later sync would not report that.
     dead: OnceLock<String>,
+    /// It is never set.
+    outlives_syncs: bool,
 }
 
 impl OpenFile {
@@ -108,6 +110,7 @@ impl OpenFile {
             counters: SharedCounters::default(),
             busy: BusyClock::default(),
             dead: OnceLock::new(),
+            outlives_syncs: options.outlives_syncs,
         })
     }
 
@@ -198,7 +201,9 @@ impl OpenFile {
         self.counters.count_sync();
         fdatasync(&self.file).map_err(|error| {
             let error = self.error("sync", 0, self.geometry.capacity_bytes, error);
-            let _already_dead = self.dead.set(error.to_string());
+            if !self.outlives_syncs {
+                let _already_dead = self.dead.set(error.to_string());
+            }
             error
         })
     }

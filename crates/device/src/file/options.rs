@@ -11,12 +11,20 @@ pub struct FileOptions {
     pub is_direct_wanted: bool,
     /// Only to be read, without the exclusive lock: another process writes, and says what may be read.
     pub is_shared: bool,
+    /// The device serves requests after a failed sync, too: its user knows which writes may be lost.
+    pub outlives_syncs: bool,
 }
 
 impl FileOptions {
     /// An existing file or block device of its present size, with direct I/O.
     pub fn existing() -> Self {
-        Self { capacity_bytes: None, create: false, is_direct_wanted: true, is_shared: false }
+        Self {
+            capacity_bytes: None,
+            create: false,
+            is_direct_wanted: true,
+            is_shared: false,
+            outlives_syncs: false,
+        }
     }
 
     /// A file of this capacity, created or grown if need be, with direct I/O.

@@ -57,11 +57,21 @@ struct Trouble {
     took: Option<Time>,
     /// The last error.
     error: Option<TierError>,
-    /// Refusals so far.
+    /// Refusals so far, and the time of the last one.
     refusals: u64,
+    refused_at: Time,
     kept: PageRanges,
     /// How often a page has stayed on flash since the disk has taken none.
     held_over: u64,
+}
+
+impl Trouble {
+    /// The disk has refused something.
+    fn note(&mut self, at: Time, error: TierError) {
+        self.refusals += 1;
+        self.refused_at = at;
+        self.error = Some(error);
+    }
 }
 
 /// A task tries again what the disk has refused, until dropped.
@@ -98,12 +108,9 @@ impl DiskTrouble {
         let begun = now();
         let is_first = {
             let mut trouble = self.trouble.lock();
-            let is_first = trouble.begun.is_empty() && trouble.kept.ranges() == 0 && trouble.held_over == 0;
             trouble.begun.push(begun);
-            trouble.refusals += 1;
-            trouble.error = Some(error.clone());
-            self.is_met.store(true, SeqCst);
-            is_first
+            trouble.note(begun, error.clone());
+            !self.is_met.swap(true, SeqCst)
         };
         if is_first {
             points::DISK_REFUSED.reach();
@@ -158,7 +165,9 @@ impl DiskTrouble {
     }
 
     fn may_be_over(&self, trouble: TinyMutexGuard<'_, Trouble>) {
-        let is_over = trouble.begun.is_empty() && trouble.kept.ranges() == 0 && trouble.held_over == 0;
+        let none_stays = trouble.kept.ranges() == 0 && trouble.held_over == 0;
+        let is_quiet = now().since(trouble.refused_at) >= PATIENCE;
+        let is_over = trouble.begun.is_empty() && none_stays && is_quiet;
         let was_met = is_over && self.is_met.swap(false, SeqCst);
         drop(trouble);
         if was_met {
@@ -218,9 +227,7 @@ impl Retry<'_> {
 
     /// The disk has refused again.
     pub(crate) fn refused(&self, error: TierError) {
-        let mut trouble = self.trouble.trouble.lock();
-        trouble.refusals += 1;
-        trouble.error = Some(error);
+        self.trouble.trouble.lock().note(now(), error);
     }
 
     /// Whether these pages, which the disk refuses, are to stay on flash: it has taken others since the first
