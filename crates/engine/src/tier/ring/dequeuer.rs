@@ -222,8 +222,8 @@ impl Dequeuer {
         self.read_tolerantly(&mut batch)
     }
 
-    /// Reads from flash; what cannot be read is a damaged page. A flash that gives nothing back is asked again
-    /// for a while, if its owner has no log: it may be a cable that was out.
+    /// Reads from flash; what cannot be read is a damaged page. A flash that gives nothing back is asked
+    /// again for a while, if its owner has no log: it may be a cable that was out.
     fn read_tolerantly(&self, batch: &mut [Io<'_>]) -> Result<(), TierError> {
         let until = now() + if self.has_no_log_above { UNREADABLE_MAX } else { Duration::ZERO };
         loop {
