@@ -49,14 +49,14 @@ pub(crate) fn degraded(notice: &str) {
     error!("{notice}");
 }
 
-/// The disk refuses a write, which is tried again.
+/// The disk refuses a write, or the flash a read, which is tried again.
 pub(crate) fn disk_refuses(error: &TierError) {
-    error!("{error}; the page stays on flash and is tried again, and all else goes on");
+    error!("{error}; this is tried again, the pages stay on flash, and all else goes on");
 }
 
-/// The disk takes all that it has refused before.
+/// What was refused before succeeds.
 pub(crate) fn disk_takes_again() {
-    warn!("the disk takes the pages again that it has refused");
+    warn!("disk and flash do again what they have refused");
 }
 
 /// Most ranges of lost pages that are named at once.

@@ -41,14 +41,20 @@ fn bytes(page: u64, version: u64) -> Vec<u8> {
     [page.to_le_bytes(), version.to_le_bytes()].concat().repeat(PAGE / 16)
 }
 
-/// A disk that refuses writes to some pages, or to all.
+/// A disk that refuses writes to some pages, or to all; or a flash that cannot be read.
 struct Refusing {
     device: FaultyDevice,
+    hides: AtomicBool,
     refuses_all: AtomicBool,
     refused: Mutex<BTreeSet<u64>>,
 }
 
 impl Refusing {
+    fn of(device: FaultyDevice, refused: BTreeSet<u64>) -> Self {
+        let (hides, refuses_all) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { device, hides, refuses_all, refused: Mutex::new(refused) }
+    }
+
     fn refuse(&self, pages: Range<u64>) {
         self.refused.lock().unwrap().extend(pages);
     }
@@ -76,6 +82,13 @@ impl Device for Refusing {
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         sleep(Duration::from_micros(random() % 200));
         for io in batch.iter() {
+            if let Io::Read { offset, buffer } = io
+                && self.hides.load(SeqCst)
+            {
+                let (device, operation, reason) = ("flash".to_owned(), "read", "hidden".to_owned());
+                let (offset, length) = (*offset, buffer.len() as u64);
+                return Err(DeviceError::Io { device, operation, offset, length, reason });
+            }
             if let Io::Write { offset, data } = io
                 && self.refuses(*offset, data.len() as u64)
             {
@@ -107,7 +120,7 @@ impl Device for Refusing {
 }
 
 struct World {
-    flash: Arc<FaultyDevice>,
+    flash: Arc<Refusing>,
     disk: Arc<Refusing>,
     options: TierOptions,
 }
@@ -118,16 +131,9 @@ impl World {
         let device = |name: &str, bytes| {
             FaultyDevice::new(name, MemoryDevice::new(name, bytes), Arc::new(FaultPlan::none()))
         };
-        let disk = device("disk", disk_bytes(PAGES));
-        Self {
-            flash: Arc::new(device("flash", flash_bytes(&options))),
-            disk: Arc::new(Refusing {
-                device: disk,
-                refuses_all: AtomicBool::new(false),
-                refused: Mutex::default(),
-            }),
-            options,
-        }
+        let flash = Refusing::of(device("flash", flash_bytes(&options)), BTreeSet::new());
+        let disk = Refusing::of(device("disk", disk_bytes(PAGES)), BTreeSet::new());
+        Self { flash: Arc::new(flash), disk: Arc::new(disk), options }
     }
 
     fn create(&self) -> Arc<FlashTier> {
@@ -136,13 +142,12 @@ impl World {
 
     /// The same devices after a power failure.
     fn after_crash(&self, survival: &Survival) -> Self {
-        let left = |device: &FaultyDevice| {
-            let left = device.after_crash(survival);
-            FaultyDevice::new("left", left, Arc::new(FaultPlan::none()))
+        let left = |device: &Refusing| {
+            let left = device.device.after_crash(survival);
+            let faulty = FaultyDevice::new("left", left, Arc::new(FaultPlan::none()));
+            Arc::new(Refusing::of(faulty, device.refused.lock().unwrap().clone()))
         };
-        let refused = Mutex::new(self.disk.refused.lock().unwrap().clone());
-        let disk = Refusing { device: left(&self.disk.device), refuses_all: AtomicBool::new(false), refused };
-        Self { flash: Arc::new(left(&self.flash)), disk: Arc::new(disk), options: self.options.clone() }
+        Self { flash: left(&self.flash), disk: left(&self.disk), options: self.options.clone() }
     }
 
     fn open(&self) -> Arc<FlashTier> {
@@ -290,6 +295,42 @@ fn a_ring_full_of_kept_pages_takes_no_new_ones() {
         (0..PAGES).for_each(|page| assert_eq!(version(&tier, page), 9));
         tier.close().unwrap();
     });
+}
+
+#[test]
+fn a_flash_that_cannot_be_read_for_a_while_is_read_again() {
+    for (seed, policy) in LOGS.into_iter().enumerate() {
+        simulate(seed as u64, move || {
+            let world = World::new(policy);
+            let tier = world.create();
+            (0..PAGES).for_each(|page| write(&tier, page, 1).unwrap());
+            tier.flush().unwrap();
+            world.flash.hides.store(true, SeqCst);
+            let (other, flash) = (tier.clone(), world.flash.clone());
+            let written = Arc::new(Mutex::new(vec![1; PAGES as usize]));
+            let seen = written.clone();
+            let writer = spawn("writer", move || {
+                for page in 0..PAGES {
+                    match write(&other, page, 2) {
+                        Ok(()) => seen.lock().unwrap()[page as usize] = 2,
+                        Err(_) => {
+                            sleep(Duration::from_millis(if flash.hides.load(SeqCst) { 10 } else { 100 }))
+                        }
+                    }
+                }
+            });
+            sleep(Duration::from_secs(4));
+            world.flash.hides.store(false, SeqCst);
+            writer.join();
+            sleep(Duration::from_millis(200));
+            assert_eq!((tier.notice(), tier.missing()), (None, None), "{policy:?}");
+            (0..PAGES)
+                .for_each(|page| assert_eq!(version(&tier, page), written.lock().unwrap()[page as usize]));
+            (0..PAGES).for_each(|page| write(&tier, page, 3).unwrap());
+            (0..PAGES).for_each(|page| assert_eq!(version(&tier, page), 3));
+            tier.close().unwrap();
+        });
+    }
 }
 
 /// What one client has written to its pages.

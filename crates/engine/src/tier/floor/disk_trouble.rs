@@ -33,6 +33,8 @@ const OUTAGE: Duration = Duration::from_millis(50);
 /// `PAUSE_MAX`.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The pause after which the next try is made if a request has failed meanwhile.
+const PAUSE_ASKED: Duration = Duration::from_millis(60);
 /// A task that pauses looks so often whether the tier ends.
 const SLICE: Duration = Duration::from_millis(20);
 /// Kept pages in a ring: at most one of so many slots. With more, no new page enters.
@@ -46,6 +48,8 @@ pub(crate) struct DiskTrouble {
     signals: Arc<Signals>,
     /// Something is tried again, or kept: for looks without the lock.
     is_met: AtomicBool,
+    /// A request has failed for want of what is tried again: the next try is due soon.
+    is_asked: AtomicBool,
     trouble: TinyMutex<Trouble>,
 }
 
@@ -89,6 +93,7 @@ impl DiskTrouble {
             state: access.state.clone(),
             signals: access.signals.clone(),
             is_met: AtomicBool::new(false),
+            is_asked: AtomicBool::new(false),
             trouble: TinyMutex::new(Rank::DiskTrouble, Trouble::default()),
         }
     }
@@ -195,6 +200,7 @@ impl DiskTrouble {
 
     /// The last error, for a request that cannot be served without the disk.
     pub(crate) fn error(&self) -> Option<TierError> {
+        self.is_asked.store(true, SeqCst);
         self.trouble.lock().error.clone()
     }
 
@@ -213,13 +219,17 @@ impl DiskTrouble {
 impl Retry<'_> {
     /// Waits until the next try is due. False: the tier ends.
     pub(crate) fn pause(&mut self) -> bool {
-        let until = now() + self.pause;
+        let begun = now();
+        let until = begun + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         while now() < until {
             if self.trouble.state.is_stopped() {
                 return false;
             }
             sleep(SLICE.min(until.since(now())));
+            if now().since(begun) >= PAUSE_ASKED && self.trouble.is_asked.swap(false, SeqCst) {
+                break;
+            }
         }
         self.trouble.signals.progress.notify_all();
         !self.trouble.state.is_stopped()
