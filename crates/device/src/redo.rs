@@ -323,10 +323,11 @@ impl<D: Device> Device for RedoDevice<D> {
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        // Nothing is written again between the two steps.
         let _shared = self.turn.read();
-        // Before the device: what is remembered is not written again afterwards.
+        self.device.discard(offset, length)?;
         self.with_blocks(|blocks| blocks.discard(offset, length));
-        self.device.discard(offset, length)
+        Ok(())
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {

@@ -241,11 +241,11 @@ impl Retry<'_> {
     }
 
     /// Whether these pages, which the disk refuses, are to stay on flash: it has taken others since the first
-    /// try, and that is long enough ago; or they stayed before. Or it takes none at all, and writers wait for
-    /// slots: then the ring goes round its dirty pages, as far as there is room for that.
+    /// try, and that is long enough ago; or they stayed before. Or it takes none at all: writers wait for
+    /// slots, or deletions for the end of this dequeue. Then the ring turns past its dirty pages, as far as
+    /// there is room for that.
     pub(crate) fn keeps(&self, pages: impl Iterator<Item = PageId> + Clone) -> bool {
-        let DiskTrouble { trouble, signals, .. } = self.trouble;
-        let mut trouble = trouble.lock();
+        let mut trouble = self.trouble.trouble.lock();
         let takes_others = trouble.took.is_some_and(|took| took >= self.begun);
         let tried_for = now().since(self.begun);
         if takes_others && tried_for >= PATIENCE || pages.clone().all(|page| trouble.kept.contains(page)) {
@@ -255,7 +255,7 @@ impl Retry<'_> {
         }
         let held_over = trouble.held_over + pages.count() as u64;
         let has_room = trouble.kept.pages() + held_over <= self.trouble.kept_max();
-        let keeps = !takes_others && tried_for >= OUTAGE && has_room && signals.somebody_waits();
+        let keeps = !takes_others && tried_for >= OUTAGE && has_room;
         if keeps {
             points::DISK_REFUSED_HELD_OVER.reach();
             trouble.held_over = held_over;
