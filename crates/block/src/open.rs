@@ -7,7 +7,8 @@ use crate::making::is_half_made;
 use crate::volume::{DevicePaths, follow_no_journal, journal_is_gone, told_of_loss};
 use crate::words;
 use crate::{
-    CacheOptions, Condition, DeviceStatus, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus,
+    CacheOptions, Condition, DeviceStatus, Loss, Lost, SECTOR_BYTES, UnderWay, Volume, VolumeError,
+    VolumeStatus,
 };
 use entresol_core::Mode;
 use entresol_device::{Device, FileDevice, FileOptions};
@@ -337,6 +338,9 @@ pub fn change_policy(
     Ok(empty_volume(before, after, loss)?.1)
 }
 
+/// What is under way while another program has a volume open that does not answer.
+const OPEN_ELSEWHERE: &str = "open in another program: a server that starts or ends, or a command";
+
 /// The devices of a volume without a server.
 fn devices(config: &VolumeConfig, is_journal_missing: bool) -> Vec<DeviceStatus> {
     let in_use = |is_used: bool| if is_used { Condition::Ok } else { Condition::None };
@@ -365,6 +369,17 @@ fn devices(config: &VolumeConfig, is_journal_missing: bool) -> Vec<DeviceStatus>
 /// # Errors
 /// [`OpenError`].
 pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> {
+    if journal::held(&config.label) {
+        // It is not waited for.
+        let disk = look("disk", &config.disk)?;
+        return Ok(VolumeStatus {
+            volume_bytes: disk.geometry().capacity_bytes,
+            page_bytes: config.page_bytes.into(),
+            devices: devices(config, false),
+            under_way: Some(UnderWay { what: OPEN_ELSEWHERE.to_owned(), seconds: 0 }),
+            ..VolumeStatus::default()
+        });
+    }
     let disk = open("disk", &config.disk, config.direct_io)?;
     let page_bytes = u64::from(config.page_bytes);
     let lost = lost_on(&*open("label", &config.label, false)?)?;

@@ -186,6 +186,27 @@ fn rules_and_dashboard_and_document_name_metrics_that_there_are() {
         let told = told_by(&output);
         assert!(output.status.success() && told.contains("5 rules found"), "{told}");
     }
+    // The expressions of the dashboard, as rules: Grafana puts its variables in.
+    let rule = |(at, (_, expression)): (usize, &(String, String))| {
+        let expression = expression.replace("$__rate_interval", "1m").replace("$cache", ".*");
+        format!("  - record: panel:{at}\n    expr: {}\n", serde_json::to_string(&expression).unwrap())
+    };
+    let panels = used.iter().enumerate().filter(|(_, (place, _))| place != "the variable");
+    let rules = format!("groups:\n- name: panels\n  rules:\n{}", panels.map(rule).collect::<String>());
+    let folder = Folder::new();
+    let path = folder.file("panels.yml", rules);
+    if let Some(output) = promtool(&["check", "rules", &path], "") {
+        assert!(output.status.success(), "{}", told_by(&output));
+    }
+}
+
+/// contrib/prometheus/entresol.rules.test.yml: which alerts fire when.
+#[test]
+fn alerts_fire() {
+    let path = repository().join("contrib/prometheus/entresol.rules.test.yml");
+    if let Some(output) = promtool(&["test", "rules", path.to_str().unwrap()], "") {
+        assert!(output.status.success(), "{}", told_by(&output));
+    }
 }
 
 /// All keys of a value, those of objects in it as `outer.inner`.
@@ -241,6 +262,20 @@ fn the_fields_of_a_status_are_documented() {
         .collect();
     assert_eq!(documented, found);
     server.stop();
+}
+
+/// A server starts or ends, say.
+#[test]
+fn a_volume_that_is_open_elsewhere_is_told_as_such() {
+    let folder = volume("write-back");
+    let config = folder.at("data.toml");
+    let label = std::fs::File::open(folder.path("data.label")).unwrap();
+    label.lock().unwrap();
+    let shown = done(&["volume", "status", &config]).0;
+    assert!(shown.contains("under way             open in another program"), "{shown}");
+    assert!(shown.contains("/disk: ok") && !shown.contains("newer than disk"), "{shown}");
+    drop(label);
+    assert!(done(&["volume", "status", &config]).0.contains("newer than disk       0"));
 }
 
 #[test]

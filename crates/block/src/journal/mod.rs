@@ -41,6 +41,7 @@ use entresol_engine::{AlignedBuffer, Flushed, Uuid};
 use entresol_runtime::random;
 use entresol_runtime::sync::{Mutex, Rank};
 pub(crate) use file::{check_elsewhere, open_file, origin, remove_ended, waiting};
+pub(crate) use owner::held;
 pub use owner::{JournalReport, JournalState, accept_journal, go_without_journal, journals, remove_journal};
 pub use parts::{Identity, Names, Origin, Parts};
 use record::{HEAD_BYTES, Head, NAMES_AT, NAMES_BYTES};

@@ -85,7 +85,8 @@ pub struct JournalStatus {
 /// A change of the whole cache that is under way. Requests wait for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnderWay {
-    /// "drain", "detach", "set", "policy change" or "close".
+    /// "drain", "detach", "set", "policy change" or "close". Without a server: another program has the volume
+    /// open, and nothing else is known.
     pub what: String,
     /// For how long.
     pub seconds: u64,

@@ -52,18 +52,22 @@ impl Report {
             false => self.line("server", "none"),
         }
         if let Some(UnderWay { what, seconds }) = &status.under_way {
-            self.line("under way", format!("{what} for {}; requests wait", time(*seconds)));
+            let for_long = format!("{what} for {}; requests wait", time(*seconds));
+            self.line("under way", if status.running { &for_long } else { what });
         }
         for device in &status.devices {
             self.line(&device.device, state_of(device, status.journal.as_ref()));
         }
-        self.line("cache", cache_of(status));
+        if status.running || status.under_way.is_none() {
+            self.line("cache", cache_of(status));
+        }
     }
 
     /// The pages of the cache, and those that would be lost.
     fn pages(&mut self, status: &VolumeStatus) {
         let VolumeStatus { pages, slots, page_bytes, dirty_pages, .. } = status;
-        if !status.detached {
+        let is_known = status.running || status.under_way.is_none();
+        if !status.detached && is_known {
             self.line("pages", format!("{pages} of {slots}, each {page_bytes} bytes"));
             let mut dirty = dirty_pages.to_string();
             if status.running {
