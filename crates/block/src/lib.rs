@@ -8,6 +8,7 @@ mod check;
 mod config;
 mod create;
 mod edit;
+mod exposition;
 mod journal;
 mod making;
 mod open;
@@ -30,4 +31,7 @@ pub use open::{
 };
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, UblkOptions, ask};
 pub use steer::{Bypassed, Latency, SteerOptions, Streams};
-pub use volume::{Ahead, CacheOptions, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
+pub use volume::{
+    Ahead, CacheOptions, Condition, DeviceStatus, JournalStatus, Loss, Lost, RequestCounts, SECTOR_BYTES,
+    UnderWay, Volume, VolumeError, VolumeStatus,
+};

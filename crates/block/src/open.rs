@@ -4,9 +4,13 @@
 use crate::config::{ConfigError, VolumeConfig};
 use crate::journal;
 use crate::making::is_half_made;
-use crate::volume::{follow_no_journal, journal_is_gone, told_of_loss};
+use crate::volume::{DevicePaths, follow_no_journal, journal_is_gone, told_of_loss};
 use crate::words;
-use crate::{CacheOptions, Loss, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
+use crate::{
+    CacheOptions, Condition, DeviceStatus, Loss, Lost, SECTOR_BYTES, UnderWay, Volume, VolumeError,
+    VolumeStatus,
+};
+use entresol_core::Mode;
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
     DetachReport, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions, Uuid, disk_binding,
@@ -128,10 +132,21 @@ pub(crate) fn check_two_devices(config: &VolumeConfig) -> Result<(), OpenError> 
 /// [`OpenError`].
 pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenError> {
     let (mut volume, notices) = open_as_configured(config)?;
-    let notices: Vec<String> = notices.iter().map(|notice| words::of_volumes(notice)).collect();
+    let notices: Vec<String> = told(config, &notices);
     volume.pass_trims(config.pass_trims);
-    volume.was_told(&notices);
+    volume.was_told(&notices, paths(config));
     Ok((volume, notices))
+}
+
+/// The engine's notices, in the words of this volume.
+fn told(config: &VolumeConfig, notices: &[String]) -> Vec<String> {
+    let page_bytes = u64::from(config.page_bytes);
+    notices.iter().map(|notice| words::of_volume(notice, page_bytes)).collect()
+}
+
+fn paths(config: &VolumeConfig) -> DevicePaths {
+    let VolumeConfig { disk, label, flash, journal, .. } = config.clone();
+    DevicePaths { disk, label, flash, journal }
 }
 
 fn open_as_configured(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenError> {
@@ -283,7 +298,7 @@ pub fn detach_volume(config: &VolumeConfig, loss: Loss) -> Result<DetachReport, 
     follow_no_journal(&*layer)?;
     layer.close()?;
     notices.extend(report.notices);
-    let notices = notices.iter().map(|notice| words::of_volumes(notice)).collect();
+    let notices = told(config, &notices);
     Ok(DetachReport { notices, ..report })
 }
 
@@ -325,11 +340,48 @@ pub fn change_policy(
     Ok(empty_volume(before, after, loss)?.1)
 }
 
+/// What is under way while another program has a volume open that does not answer.
+const OPEN_ELSEWHERE: &str = "open in another program: a server that starts or ends, or a command";
+
+/// The devices of a volume without a server.
+fn devices(config: &VolumeConfig, is_journal_missing: bool) -> Vec<DeviceStatus> {
+    let in_use = |is_used: bool| if is_used { Condition::Ok } else { Condition::None };
+    let has_failed =
+        look("label", &config.label).is_ok_and(|label| matches!(flash_has_failed(&*label), Ok(true)));
+    let flash = if has_failed { Condition::Degraded } else { in_use(config.cache) };
+    let is_kept = !config.journal.as_os_str().is_empty();
+    let journal = if is_journal_missing { Condition::Missing } else { in_use(is_kept) };
+    let devices = [
+        ("disk", &config.disk, Condition::Ok),
+        ("flash", &config.flash, flash),
+        ("label", &config.label, Condition::Ok),
+        ("journal", &config.journal, journal),
+    ];
+    let of = |(device, path, state): (&str, &std::path::PathBuf, _)| DeviceStatus {
+        device: device.to_owned(),
+        path: path.display().to_string(),
+        state,
+        ..DeviceStatus::default()
+    };
+    devices.map(of).into()
+}
+
 /// The state of a volume without a server, read from its flash.
 ///
 /// # Errors
 /// [`OpenError`].
 pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> {
+    if journal::held(&config.label) {
+        // It is not waited for.
+        let disk = look("disk", &config.disk)?;
+        return Ok(VolumeStatus {
+            volume_bytes: disk.geometry().capacity_bytes,
+            page_bytes: config.page_bytes.into(),
+            devices: devices(config, false),
+            under_way: Some(UnderWay { what: OPEN_ELSEWHERE.to_owned(), seconds: 0 }),
+            ..VolumeStatus::default()
+        });
+    }
     let disk = open("disk", &config.disk, config.direct_io)?;
     let page_bytes = u64::from(config.page_bytes);
     let lost = lost_on(&*open("label", &config.label, false)?)?;
@@ -338,6 +390,8 @@ pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> 
     let none = VolumeStatus {
         volume_bytes: disk.geometry().capacity_bytes,
         page_bytes,
+        devices: devices(config, writes.is_none()),
+        lost_bytes: lost.iter().map(|range| Lost::of(range, page_bytes).bytes).sum(),
         lost: lost.iter().map(|range| Lost::of(range, page_bytes)).collect(),
         journal_writes: writes.unwrap_or(0),
         journal_missing: writes.is_none(),
@@ -364,12 +418,17 @@ pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> 
     }
     let report = inspect(&*flash)?;
     let occupancy = report.directory.map(|directory| directory.occupancy);
+    let dirty_pages = occupancy.as_ref().map_or(0, |occupancy| occupancy.dirty.into());
+    let (slots, mode) = (u64::from(report.superblock.slots), report.superblock.mode);
     Ok(VolumeStatus {
         policy: Some(report.superblock.policy.name().to_owned()),
-        mode: Some(report.superblock.mode.name().to_owned()),
-        slots: report.superblock.slots.into(),
+        mode: Some(mode.name().to_owned()),
+        slots,
         pages: occupancy.as_ref().map_or(0, |occupancy| occupancy.valid.into()),
-        dirty_pages: occupancy.as_ref().map_or(0, |occupancy| occupancy.dirty.into()),
+        dirty_pages,
+        dirty_pages_max: slots * config.dirty_percent_max / 100,
+        dirty_permille: dirty_pages * 1000 / slots.max(1),
+        lost_without_flash_bytes: if mode == Mode::WriteBack { dirty_pages * page_bytes } else { 0 },
         ..none
     })
 }

@@ -23,18 +23,19 @@ use tracing_subscriber::filter::LevelFilter;
 // No counter of the torture may leak into a build that did not ask for it.
 const _: () = assert!(entresol_runtime::coverage::COMPILED_IN == cfg!(feature = "torture"));
 
-/// The usual level of the log: a server has no other way to report.
-fn usual_level(command: &Command) -> LevelFilter {
+/// Starts the log. Its usual level is `warn` for a server, which has no other way to report; other commands
+/// print what they have to say.
+fn start_log(command: &Command) -> Result<Option<log::Log>, Failure> {
     match command {
-        Command::Serve(_) => LevelFilter::WARN,
-        _ => LevelFilter::OFF,
+        Command::Serve(_) => log::start(LevelFilter::WARN, true),
+        _ => log::start(LevelFilter::OFF, false),
     }
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         // The log ends last.
-        Ok(cli) => log::start(usual_level(&cli.command)).and_then(|_log| run(cli.command)),
+        Ok(cli) => start_log(&cli.command).and_then(|_log| run(cli.command)),
         Err(error) => Err(Failure::Arguments(error)),
     };
     match outcome {
@@ -68,7 +69,7 @@ fn run(command: Command) -> Result<(), Failure> {
         )),
         Command::Trace { trace } => command::trace::run(&trace),
         Command::Volume { volume } => command::volume::run(&volume),
-        Command::Serve(serve) => command::volume::serve(&serve),
+        Command::Serve(serve) => command::serve::run(&serve),
         Command::Devices => command::devices::run(),
         Command::Worker(worker) => command::worker::run(*worker),
     }

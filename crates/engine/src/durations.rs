@@ -70,6 +70,16 @@ impl Durations {
         1 << bucket.unwrap_or(DURATION_BUCKETS - 1)
     }
 
+    /// The upper bounds of the buckets in seconds, and how many were shorter: in order, without the last
+    /// bucket, which takes all.
+    pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
+        let mut count = 0;
+        self.buckets[..DURATION_BUCKETS - 1].iter().enumerate().map(move |(at, in_bucket)| {
+            count += in_bucket;
+            ((1_u64 << at) as f64 / 1e6, count)
+        })
+    }
+
     /// Those that were counted since `before` was read.
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -78,20 +88,16 @@ impl Durations {
         }
     }
 
-    /// Hands the counts to the recorder of the crate `metrics`, as Prometheus reads a histogram: the counters
-    /// `<name>_bucket` (cumulative, by upper bound `le` in seconds), `<name>_us_sum` (microseconds) and
-    /// `<name>_count`.
+    /// Hands the counts to the recorder of the crate `metrics`, which takes no histogram that was counted
+    /// elsewhere: the counters `<name>_bucket` (cumulative, by upper bound `le` in seconds), `<name>_us_sum`
+    /// (microseconds) and `<name>_count`.
     pub fn export(&self, name: &str, meaning: &'static str, cache: &str) {
-        let mut count = 0;
-        for (at, in_bucket) in self.buckets.iter().enumerate() {
-            count += in_bucket;
-            let le = match at + 1 == DURATION_BUCKETS {
-                true => "+Inf".to_owned(),
-                false => format!("{}", (1_u64 << at) as f64 / 1e6),
-            };
+        let count = self.count();
+        for (le, below) in self.cumulative().chain([(f64::INFINITY, count)]) {
+            let le = if le.is_finite() { le.to_string() } else { "+Inf".to_owned() };
             let labels = [("cache", cache.to_owned()), ("le", le)];
             metrics::describe_counter!(format!("{name}_bucket"), meaning);
-            metrics::counter!(format!("{name}_bucket"), &labels).absolute(count);
+            metrics::counter!(format!("{name}_bucket"), &labels).absolute(below);
         }
         metrics::counter!(format!("{name}_count"), "cache" => cache.to_owned()).absolute(count);
         metrics::counter!(format!("{name}_us_sum"), "cache" => cache.to_owned()).absolute(self.total_us);

@@ -1,5 +1,6 @@
 //! What is told of the shadows of a cache: hit rates that other policies and sizes would have.
 
+use crate::metrics::{Metric, MetricValue};
 use entresol_core::{Forecast, NoShadows, SHADOWS_MAX};
 use std::fmt::Write;
 
@@ -69,18 +70,19 @@ impl Forecasts {
         text
     }
 
-    /// Records the hit rates with the crate `metrics`, with the label `cache`.
-    pub(crate) fn export(&self, cache: &str) {
-        const NAME: &str = "entresol_forecast_hit_ratio";
-        for forecast in self.iter().filter(|forecast| forecast.is_settled) {
-            metrics::describe_gauge!(NAME, "hits of fetches that a cache of this policy and size would have");
-            let labels = [
-                ("cache", cache.to_owned()),
+    /// The hit rates.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Metric> + use<> {
+        let of = |forecast: &Forecast| Metric {
+            name: "entresol_forecast_hit_ratio",
+            meaning: "hits of fetches that a cache of this policy and size would have",
+            labels: vec![
                 ("policy", forecast.candidate.policy.name().to_owned()),
                 ("size_percent", forecast.candidate.percent.to_string()),
-            ];
-            metrics::gauge!(NAME, &labels).set(forecast.hit_permille() as f64 / 1000.0);
-        }
+            ],
+            value: MetricValue::Gauge(forecast.hit_permille() as f64 / 1000.0),
+        };
+        let settled: Vec<Metric> = self.iter().filter(|forecast| forecast.is_settled).map(of).collect();
+        settled.into_iter()
     }
 }
 

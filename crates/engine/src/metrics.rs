@@ -118,22 +118,64 @@ const HISTOGRAMS: [Histogram; 3] = [
     ("entresol_checkpoint_seconds", "checkpoints", |tier| &tier.checkpoint_durations),
 ];
 
+/// A value of a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MetricValue {
+    /// A count since the tier was opened.
+    Counter(u64),
+    /// A present value.
+    Gauge(f64),
+    /// How long work took.
+    Histogram(Box<Durations>),
+}
+
+/// A metric for a monitoring system, with the names of Prometheus.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// Its meaning.
+    pub meaning: &'static str,
+    /// What distinguishes it from others of its name.
+    pub labels: Vec<(&'static str, String)>,
+    /// Its value.
+    pub value: MetricValue,
+}
+
 impl TierMetrics {
+    /// All values.
+    pub fn each(&self) -> impl Iterator<Item = Metric> + use<> {
+        let of = |name, meaning, value| Metric { name, meaning, labels: Vec::new(), value };
+        let counters =
+            COUNTERS.map(|(name, meaning, count)| of(name, meaning, MetricValue::Counter(count(self))));
+        let gauges =
+            GAUGES.map(|(name, meaning, now)| of(name, meaning, MetricValue::Gauge(now(self) as f64)));
+        let histograms = HISTOGRAMS
+            .map(|(name, meaning, took)| of(name, meaning, MetricValue::Histogram(Box::new(*took(self)))));
+        counters.into_iter().chain(gauges).chain(histograms).chain(self.forecasts.each())
+    }
+
     /// Records all values with the crate `metrics`, with the label `cache`. To be called when metrics are
-    /// collected: the tier itself records nothing.
+    /// collected: the tier itself records nothing. A histogram is recorded as counters
+    /// ([`Durations::export`]).
     pub fn export(&self, cache: &str) {
-        for (name, meaning, value) in COUNTERS {
-            metrics::describe_counter!(name, meaning);
-            metrics::counter!(name, "cache" => cache.to_owned()).absolute(value(self));
+        for Metric { name, meaning, labels, value } in self.each() {
+            let labels: Vec<metrics::Label> = std::iter::once(("cache", cache.to_owned()))
+                .chain(labels)
+                .map(|(key, value)| metrics::Label::new(key, value))
+                .collect();
+            match value {
+                MetricValue::Counter(count) => {
+                    metrics::describe_counter!(name, meaning);
+                    metrics::counter!(name, labels).absolute(count);
+                }
+                MetricValue::Gauge(now) => {
+                    metrics::describe_gauge!(name, meaning);
+                    metrics::gauge!(name, labels).set(now);
+                }
+                MetricValue::Histogram(durations) => durations.export(name, meaning, cache),
+            }
         }
-        for (name, meaning, value) in GAUGES {
-            metrics::describe_gauge!(name, meaning);
-            metrics::gauge!(name, "cache" => cache.to_owned()).set(value(self) as f64);
-        }
-        for (name, meaning, durations) in HISTOGRAMS {
-            durations(self).export(name, meaning, cache);
-        }
-        self.forecasts.export(cache);
     }
 }
 

@@ -36,16 +36,18 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use entresol_device::{Device, DeviceError};
+use entresol_device::{CountedDevice, Device, DeviceError, ErrorCounts};
 use entresol_engine::{AlignedBuffer, Flushed, Uuid};
 use entresol_runtime::random;
 use entresol_runtime::sync::{Mutex, Rank};
 pub(crate) use file::{check_elsewhere, open_file, origin, remove_ended, waiting};
+pub(crate) use owner::held;
 pub use owner::{JournalReport, JournalState, accept_journal, go_without_journal, journals, remove_journal};
 pub use parts::{Identity, Names, Origin, Parts};
 use record::{HEAD_BYTES, Head, NAMES_AT, NAMES_BYTES};
 pub(crate) use record::{Kind, Record};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thiserror::Error;
 
 /// Where the copies of the head are, and where the ring begins.
@@ -57,8 +59,12 @@ pub(crate) const JOURNAL_BYTES_MIN: u64 = 16 << 20;
 /// See the module's header.
 pub(crate) struct Journal {
     device: Arc<dyn Device>,
+    /// The errors of the device.
+    pub errors: Arc<ErrorCounts>,
     origin: Origin,
     ring_bytes: u64,
+    /// Bytes of the records that count: for reports, which do not wait for the state.
+    used_bytes: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -137,7 +143,8 @@ impl Journal {
     /// # Errors
     /// The device's.
     pub fn open(device: Arc<dyn Device>, origin: impl Into<Origin>) -> Result<Self, DeviceError> {
-        let origin = origin.into();
+        let (origin, errors) = (origin.into(), Arc::default());
+        let device = CountedDevice::new(device, &errors);
         let ring_bytes =
             device.geometry().capacity_bytes.saturating_sub(RING_AT) / HEAD_BYTES as u64 * HEAD_BYTES as u64;
         let mut block = AlignedBuffer::new(HEAD_BYTES);
@@ -157,7 +164,17 @@ impl Journal {
             head.flushed = Flushed::default();
         }
         let state = State { next: head.first, head, block };
-        Ok(Self { device, origin, ring_bytes, state: Mutex::new(Rank::Journal, state) })
+        let state = Mutex::new(Rank::Journal, state);
+        Ok(Self { device, errors, origin, ring_bytes, used_bytes: AtomicU64::new(0), state })
+    }
+
+    /// Room for records, in bytes, and bytes of the records that count.
+    pub fn room(&self) -> (u64, u64) {
+        (self.ring_bytes, self.used_bytes.load(Relaxed))
+    }
+
+    fn note_used(&self, state: &State) {
+        self.used_bytes.store(state.next.at - state.head.first.at, Relaxed);
     }
 
     /// How far the flash was flushed, as an earlier program has noted in this start of the machine.
@@ -233,6 +250,7 @@ impl Journal {
         }
         (state.head.first, state.head.life, state.head.parts) = (state.next, life, self.origin.parts);
         state.head.flushed = Flushed::default();
+        self.note_used(&state);
         if life != Uuid::NIL {
             self.write_names()?;
         }
@@ -269,7 +287,9 @@ impl Journal {
             return Ok(());
         }
         // Until a head says so, nothing is written over these records: a successor begins with them.
-        self.write_head(&mut state).inspect_err(|_| (state.head.first, state.head.flushed) = before)
+        self.write_head(&mut state).inspect_err(|_| (state.head.first, state.head.flushed) = before)?;
+        self.note_used(&state);
+        Ok(())
     }
 
     /// Adds a record of `length` bytes at `offset` of the volume, and its data, if it has any. False: there
@@ -290,6 +310,7 @@ impl Journal {
         self.put(at + HEAD_BYTES as u64, data)?;
         self.put(at, &state.block)?;
         state.next = Mark { number: number + 1, at: at + needed };
+        self.note_used(&state);
         Ok(true)
     }
 

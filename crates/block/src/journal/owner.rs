@@ -42,7 +42,8 @@ pub struct JournalReport {
     pub writes: Option<u64>,
 }
 
-fn held(path: &Path) -> bool {
+/// Whether a program has a file open for itself.
+pub(crate) fn held(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 

@@ -1,11 +1,13 @@
-//! Listening sockets, and the thread that accepts connections.
+//! Listening sockets, and the thread that accepts connections. It looks at the devices, too, so that the log
+//! tells of their failures.
 
 use super::connection::Connection;
 use super::stream::Stream;
+use super::watch::TICK;
 use super::{ServerError, ServerOptions, Shared, control, session};
 use crate::VolumeConfig;
 use entresol_runtime::{JoinHandle, spawn};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -13,7 +15,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a socket that gives an error is not polled.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -132,6 +134,7 @@ impl Listeners {
     pub fn accept(self, shared: &Arc<Shared>, stop: &UnixStream) {
         let mut threads: Vec<(Arc<Connection>, JoinHandle)> = Vec::new();
         let mut refused: Vec<(Arc<Connection>, JoinHandle)> = Vec::new();
+        let mut tick = Instant::now() + TICK;
         loop {
             let mut sources = vec![
                 PollFd::new(stop, PollFlags::IN),
@@ -139,7 +142,14 @@ impl Listeners {
                 PollFd::new(&self.data, PollFlags::IN),
             ];
             sources.extend(self.tcp.iter().map(|tcp| PollFd::new(tcp, PollFlags::IN)));
-            if poll(&mut sources, None).is_err() {
+            let until_tick = tick.saturating_duration_since(Instant::now());
+            let until_tick = Timespec { tv_sec: 0, tv_nsec: until_tick.subsec_nanos().into() };
+            let polled = poll(&mut sources, Some(&until_tick));
+            if Instant::now() >= tick {
+                shared.tick();
+                tick = Instant::now() + TICK;
+            }
+            if polled.is_err() {
                 continue;
             }
             if !sources[0].revents().is_empty() {
@@ -164,10 +174,7 @@ impl Listeners {
                     }
                     // One too many is told so, unless there are too many of these, too.
                     Ok(stream) => {
-                        tracing::warn!(
-                            "a connection was refused: {} are open, which is connections_max",
-                            threads.len()
-                        );
+                        shared.tell_refused(threads.len());
                         if refused.len() < REFUSALS_MAX {
                             refused.extend(begin(shared, stream, |connection, shared| {
                                 session::refuse(connection, shared)

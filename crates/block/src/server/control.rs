@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest line, in bytes.
-const LINE_BYTES_MAX: u64 = 64 << 10;
+/// Longest line, in bytes: a status has up to two thousand ranges.
+const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Longest time in which a question is asked.
 const ASKING_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -154,7 +154,10 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
         }
     };
     let reply = match done {
-        Ok(()) => ControlReply::Status(Box::new(shared.volume.status())),
+        Ok(()) => ControlReply::Status(Box::new(VolumeStatus {
+            requests: shared.counts.report(),
+            ..shared.volume.status()
+        })),
         Err(reply) => reply,
     };
     writeln!(stream, "{}", serde_json::to_string(&reply)?)

@@ -63,8 +63,12 @@ impl Job {
         let Reserved { shared, data, .. } = &mut self.reserved;
         match shared.carry_out(self.request.command, self.is_sequential, data) {
             Err(error) => {
-                let code = if error.is_of_the_request() { ErrorCode::Inval } else { ErrorCode::Io };
-                (replies.error(cookie, code, &error.to_string()).to_vec(), false)
+                let code = match () {
+                    () if error.is_of_the_request() => ErrorCode::Inval,
+                    () if error.is_no_space() => ErrorCode::NoSpc,
+                    () => ErrorCode::Io,
+                };
+                (replies.error(cookie, code, &shared.volume.told(&error)).to_vec(), false)
             }
             Ok(()) => (self.done(), matches!(self.request.command, Command::Read { .. })),
         }

@@ -1,110 +1,79 @@
-//! Metrics in Prometheus' text format, over HTTP on the loopback interface.
-//!
-//! Nothing is counted here: each request for metrics reads the counters of the caches and the server.
+//! Counters of the server, and metrics over HTTP on the loopback interface.
 
 use super::accept::{check_loopback, failed};
-use super::{Server, ServerError, Shared};
+use super::{Server, ServerError, Shared, http};
+use crate::RequestCounts;
+use crate::exposition::{Exposition, OfVolume};
+use entresol_nbd::Command;
 use entresol_runtime::spawn;
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use std::io::{BufRead, BufReader, Read, Result, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
-
-/// Longest head of a request, in bytes.
-const HEAD_BYTES_MAX: u64 = 16 << 10;
-/// Longest time of a request without progress.
-const TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The server's own counters, without its cache's.
 #[derive(Default)]
 pub(super) struct Counts {
     requests: [AtomicU64; KINDS.len()],
+    /// Bytes of reads and writes.
+    bytes: [AtomicU64; 2],
     pub failed: AtomicU64,
+    /// Connections.
+    pub refused: AtomicU64,
 }
 
 /// Commands of requests.
 const KINDS: [&str; 7] = ["read", "write", "flush", "trim", "write-zeroes", "cache", "block-status"];
 
 impl Counts {
-    pub fn count(&self, command: entresol_nbd::Command) {
-        use entresol_nbd::Command::*;
-        let kind = match command {
-            Read { .. } => 0,
-            Write { .. } => 1,
-            Flush => 2,
-            Trim { .. } => 3,
-            WriteZeroes { .. } => 4,
-            Cache { .. } => 5,
-            BlockStatus { .. } => 6,
+    pub fn count(&self, command: Command) {
+        let (kind, bytes) = match command {
+            Command::Read { length, .. } => (0, length),
+            Command::Write { length, .. } => (1, length),
+            Command::Flush => (2, 0),
+            Command::Trim { .. } => (3, 0),
+            Command::WriteZeroes { .. } => (4, 0),
+            Command::Cache { .. } => (5, 0),
+            Command::BlockStatus { .. } => (6, 0),
         };
         self.requests[kind].fetch_add(1, Relaxed);
+        if let Some(counted) = self.bytes.get(kind) {
+            counted.fetch_add(bytes.into(), Relaxed);
+        }
+    }
+
+    /// For a report.
+    pub fn report(&self) -> RequestCounts {
+        let [reads, writes, flushes, others @ ..] = self.requests.each_ref().map(|count| count.load(Relaxed));
+        let [read_bytes, written_bytes] = self.bytes.each_ref().map(|bytes| bytes.load(Relaxed));
+        let (others, failed) = (others.iter().sum(), self.failed.load(Relaxed));
+        RequestCounts { reads, writes, flushes, others, failed, read_bytes, written_bytes }
+    }
+
+    fn export(&self, to: &mut OfVolume<'_>) {
+        for (kind, count) in KINDS.iter().zip(&self.requests) {
+            let (labels, meaning) = ([("command", *kind)], "requests of clients that were begun");
+            to.counter("entresol_block_requests_total", meaning, &labels, count.load(Relaxed));
+        }
+        for (kind, bytes) in KINDS.iter().zip(&self.bytes) {
+            let (labels, meaning) = ([("command", *kind)], "bytes of reads and writes of clients");
+            to.counter("entresol_block_request_bytes_total", meaning, &labels, bytes.load(Relaxed));
+        }
+        let failed = self.failed.load(Relaxed);
+        to.counter("entresol_block_failed_total", "requests of clients that failed", &[], failed);
+        let meaning = "connections that were refused, since connections_max were open";
+        let refused = self.refused.load(Relaxed);
+        to.counter("entresol_block_refused_connections_total", meaning, &[], refused);
     }
 }
 
-/// The sources of a scrape.
-struct Source {
-    shared: Vec<Weak<Shared>>,
-    recorder: PrometheusRecorder,
-    handle: PrometheusHandle,
-}
-
-impl Source {
-    fn text(&self) -> String {
-        metrics::with_local_recorder(&self.recorder, || {
-            self.shared.iter().filter_map(Weak::upgrade).for_each(|shared| shared.export());
-        });
-        self.handle.render()
+fn text(servers: &[Weak<Shared>]) -> String {
+    let mut exposition = Exposition::default();
+    for shared in servers.iter().filter_map(Weak::upgrade) {
+        let mut of_volume = exposition.of(&shared.options.name);
+        shared.volume.export(&mut of_volume);
+        shared.counts.export(&mut of_volume);
     }
-
-    fn answer(&self, mut stream: TcpStream) -> Result<()> {
-        stream.set_read_timeout(Some(TIME_MAX))?;
-        stream.set_write_timeout(Some(TIME_MAX))?;
-        let mut lines = BufReader::new((&stream).take(HEAD_BYTES_MAX)).lines();
-        let first = lines.next().transpose()?.unwrap_or_default();
-        for line in lines {
-            if line?.is_empty() {
-                break;
-            }
-        }
-        let path = first.strip_prefix("GET ").and_then(|rest| rest.split(' ').next());
-        let (status, text) = match path {
-            Some("/metrics") => ("200 OK", self.text()),
-            _ => ("404 Not Found", "GET /metrics\n".to_owned()),
-        };
-        let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
-             Connection: close\r\n\r\n",
-            text.len()
-        );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(text.as_bytes())
-    }
-}
-
-impl Shared {
-    fn export(&self) {
-        let name = || self.options.name.clone();
-        if let Some(tier) = self.volume.metrics() {
-            tier.export(&self.options.name);
-        }
-        self.volume.export_steering(&self.options.name);
-        metrics::describe_gauge!(
-            "entresol_block_journal_missing",
-            "1: the journal was gone at the start, and acknowledged writes that were not flushed may be missing"
-        );
-        metrics::gauge!("entresol_block_journal_missing", "cache" => name())
-            .set(f64::from(u8::from(self.volume.journal_missing())));
-        metrics::describe_counter!("entresol_block_requests_total", "requests of clients that were begun");
-        for (kind, count) in KINDS.iter().zip(&self.counts.requests) {
-            metrics::counter!("entresol_block_requests_total", "cache" => name(), "command" => *kind)
-                .absolute(count.load(Relaxed));
-        }
-        metrics::describe_counter!("entresol_block_failed_total", "requests of clients that failed");
-        metrics::counter!("entresol_block_failed_total", "cache" => name())
-            .absolute(self.counts.failed.load(Relaxed));
-    }
+    exposition.text()
 }
 
 impl Server {
@@ -116,19 +85,14 @@ impl Server {
     pub fn export_metrics<'a>(
         address: SocketAddr,
         servers: impl Iterator<Item = &'a Server>,
-    ) -> std::result::Result<(), ServerError> {
+    ) -> Result<(), ServerError> {
         check_loopback(address)?;
         let listener = TcpListener::bind(address).map_err(|error| failed(address, error))?;
-        let recorder = PrometheusBuilder::new().build_recorder();
-        let handle = recorder.handle();
-        let shared = servers.map(|server| Arc::downgrade(&server.shared)).collect();
-        let source = Source { shared, recorder, handle };
+        listener.set_nonblocking(true).map_err(|error| failed(address, error))?;
+        let servers: Vec<_> = servers.map(|server| std::sync::Arc::downgrade(&server.shared)).collect();
         // It ends with the process.
         drop(spawn("block metrics", move || {
-            for stream in listener.incoming() {
-                // A client that is gone misses nothing.
-                let _ = stream.and_then(|stream| source.answer(stream));
-            }
+            http::serve(&listener, http::TIME_MAX, &|path| (path == "/metrics").then(|| text(&servers)));
         }));
         Ok(())
     }

@@ -14,7 +14,8 @@
 //! | `limits` | what the requests of a connection may take |
 //! | `stream` | the socket of a client |
 //! | `control` | questions to a running server |
-//! | `metrics` | counters, for Prometheus |
+//! | `metrics`, `http` | counters, and metrics for Prometheus |
+//! | `watch` | what the server tells in its log |
 //! | `notify` | signals, and telling the service manager |
 //!
 //! Invariants:
@@ -28,6 +29,7 @@ mod accept;
 mod connection;
 mod control;
 mod hits;
+mod http;
 mod job;
 mod limits;
 mod metrics;
@@ -41,6 +43,7 @@ mod ublk;
 #[cfg(not(feature = "ublk"))]
 #[path = "no_ublk.rs"]
 mod ublk;
+mod watch;
 
 pub use control::{ControlReply, ControlRequest, ask};
 
@@ -55,7 +58,6 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use thiserror::Error;
 use ublk::Door;
@@ -151,16 +153,15 @@ struct Shared {
     /// Bytes that requests may still reserve.
     bytes: Semaphore,
     counts: metrics::Counts,
+    watch: watch::Watch,
 }
 
 impl Shared {
-    /// Carries out a request, as [`Volume::carry_out`], and counts it.
+    /// Carries out a request, as [`Volume::carry_out`], counts it, and tells of its failure.
     fn carry_out(&self, command: Command, is_sequential: bool, data: &mut [u8]) -> Result<(), VolumeError> {
         self.counts.count(command);
-        self.volume.carry_out(command, is_sequential, data).inspect_err(|error| {
-            self.counts.failed.fetch_add(1, Relaxed);
-            tracing::warn!("a request failed: {error}");
-        })
+        let done = self.volume.carry_out(command, is_sequential, data);
+        done.inspect_err(|error| self.tell_failed(command, error))
     }
 }
 
@@ -204,8 +205,10 @@ impl Server {
         let exports = Exports::new(vec![export])?;
         let listeners = Listeners::open(&options)?;
         let (stop, stopped) = UnixStream::pair().map_err(|error| accept::failed("pair", error))?;
+        let watch = watch::Watch::new(volume.health());
         let shared = Arc::new(Shared {
             volume,
+            watch,
             exports,
             queue: Queue::new(),
             bytes: Semaphore::new(Rank::InFlight, options.in_flight_bytes_max),
@@ -242,12 +245,16 @@ impl Server {
         &self.shared.volume
     }
 
-    /// Waits for SIGTERM or SIGINT. `ready` is called when a signal would be noticed.
+    /// Waits for SIGTERM or SIGINT, or until `failure` has one, which it returns. It is asked twice a second.
+    /// `ready` is called when a signal would be noticed.
     ///
     /// # Errors
     /// If signals cannot be received.
-    pub fn wait_for_signal(ready: impl FnOnce()) -> std::io::Result<()> {
-        notify::wait_for_signal(ready)
+    pub fn wait_for_signal<T>(
+        ready: impl FnOnce(),
+        failure: impl Fn() -> Option<T>,
+    ) -> std::io::Result<Option<T>> {
+        notify::wait_for_signal(ready, failure)
     }
 
     /// Tells the service manager that the server is ready, if there is one (`NOTIFY_SOCKET`).

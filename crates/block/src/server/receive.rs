@@ -57,6 +57,7 @@ impl<'a> Receiver<'a> {
                 None => {}
                 Some(Event::Closed(why)) => tracing::info!("a connection ends: {why}"),
                 Some(Event::Refused(refused)) => {
+                    self.shared.tell_impossible(refused.reason);
                     let head = self.replies.error(refused.cookie, refused.error, refused.reason);
                     self.connection.send([Reply::new(head.to_vec(), None, false)]);
                 }

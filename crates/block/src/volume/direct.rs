@@ -44,6 +44,11 @@ impl Direct {
         Ok(self.home.check_syncs()?)
     }
 
+    /// Why nothing can be read or written any more: a sync of the disk has failed.
+    pub fn failure(&self) -> Option<VolumeError> {
+        self.check().err()
+    }
+
     /// The range in whole sectors of the disk, which may be larger than the volume's.
     fn sectors(&self, offset: u64, length: u64) -> Range<u64> {
         let sector = u64::from(self.home.geometry().sector_bytes);

@@ -3,14 +3,18 @@
 //! | file | what it does |
 //! |---|---|
 //! | `ahead` | reads from flash that the caller carries out, many at once |
-//! | `cache` | pages under a policy, or SCE's fragments |
+//! | `devices` | the devices, and their errors |
+//! | `error` | why a request was not carried out |
+//! | `metrics` | the metrics of a volume |
+//! | `options` | pages under a policy, or SCE's fragments |
 //! | `phases` | draining, detaching, another mode, the end |
 //! | `replay` | the journal: acknowledged writes of a killed program |
 //! | `ranges` | one writer of a page at a time |
 //! | `direct` | bytes without a cache |
 //! | `parts` | parts of a page |
 //! | `request` | the requests of a client |
-//! | `status` | the report on a volume |
+//! | `seen` | what reports see of the cache, without waiting for it |
+//! | `status`, `report` | the report on a volume, and how it is made |
 //! | `trim` | unneeded bytes |
 //! | `without_cache` | opening the disk alone |
 //!
@@ -26,36 +30,44 @@
 //! - The bytes after the last whole page of the disk are served by the disk alone.
 
 mod ahead;
+mod devices;
 mod direct;
+mod error;
+mod metrics;
 mod options;
 mod parts;
 mod phases;
 mod ranges;
 mod replay;
+mod report;
 mod request;
+mod seen;
 mod status;
 mod trim;
 mod without_cache;
 
 pub use ahead::Ahead;
+pub(crate) use devices::DevicePaths;
+pub use error::VolumeError;
 pub use options::CacheOptions;
 pub use phases::{Loss, told_of_loss};
 pub(crate) use replay::{follow_no_journal, journal_is_gone};
-pub use status::{Lost, VolumeStatus};
+pub(crate) use report::Health;
+pub use status::{Condition, DeviceStatus, JournalStatus, Lost, RequestCounts, UnderWay, VolumeStatus};
 
-use crate::journal::{Journal, Kind, NotOurs};
+use crate::journal::{Journal, Kind};
 use crate::steer::{SteerOptions, Steering, Why};
-use crate::words;
+use devices::Devices;
 use direct::Direct;
 use entresol_core::PageId;
-use entresol_device::{BufferPool, Device, DeviceError, RedoDevice};
+use entresol_device::{BufferPool, Device, RedoDevice};
 use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, ReadRoute, TierError};
-use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
+use entresol_runtime::{Time, now};
 use ranges::Ranges;
+use seen::Seen;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use thiserror::Error;
 
 /// Offsets and lengths of requests are multiples of it, in bytes.
 pub const SECTOR_BYTES: u64 = 512;
@@ -65,45 +77,6 @@ const RUN_PAGES_MAX: u64 = 64;
 const PAGES_KEPT: usize = 16;
 /// Bytes of zeros that are written at once.
 const ZEROS_BYTES: usize = 256 << 10;
-
-/// Why a request was not carried out.
-#[derive(Clone, Debug, Error)]
-pub enum VolumeError {
-    /// The range is not inside the volume, or not made of whole sectors.
-    #[error(
-        "{length} bytes at {offset}: a volume of {bytes} bytes is read and written in sectors of {SECTOR_BYTES}"
-    )]
-    Range {
-        /// First byte.
-        offset: u64,
-        /// Number of bytes.
-        length: u64,
-        /// Bytes of the volume.
-        bytes: u64,
-    },
-    /// The cache's error, or the disk's below it.
-    #[error("{}", words::of(.0))]
-    Tier(#[from] TierError),
-    /// The disk's error.
-    #[error("disk: {0}")]
-    Disk(#[from] DeviceError),
-    /// The journal's device's error.
-    #[error("journal: {0}")]
-    Journal(DeviceError),
-    /// The journal is not this volume's.
-    #[error("journal: {0}")]
-    NotOurs(#[from] NotOurs),
-}
-
-impl VolumeError {
-    /// Whether the request itself is wrong, not what happened to it.
-    pub fn is_of_the_request(&self) -> bool {
-        match self {
-            Self::Range { .. } => true,
-            Self::Tier(_) | Self::Disk(_) | Self::Journal(_) | Self::NotOurs(_) => false,
-        }
-    }
-}
 
 /// The cache of a volume.
 struct Cache {
@@ -120,6 +93,8 @@ pub struct Volume {
     bytes: u64,
     /// `None`: the disk alone serves. Held shared by each request.
     cache: RwLock<Option<Cache>>,
+    seen: Seen,
+    devices: Devices,
     direct: Direct,
     ranges: Ranges,
     journal: Option<Journal>,
@@ -131,8 +106,10 @@ pub struct Volume {
 }
 
 /// The findings of the open.
-#[derive(Default)]
 struct AtStart {
+    opened: Time,
+    /// The devices, as their owner names them.
+    paths: DevicePaths,
     /// The notices for the owner.
     notices: Vec<String>,
     /// The journal that the label named was gone: acknowledged writes may be missing.
@@ -152,10 +129,12 @@ impl Volume {
         options: impl Into<CacheOptions>,
     ) -> Result<Self, TierError> {
         let options = options.into();
+        let devices = Devices::default();
+        let (disk, label, flash) = devices.counted(disk, label, flash);
         let home = InPlaceDisk::create(redoing(disk), redoing(label), options.page_bytes())?;
         let tier = options.create(&flash, &home)?;
         let cache = Cache { tier, flash: Some(flash), options };
-        Ok(Self::assemble(home, cache.options.page_bytes(), Some(cache)))
+        Ok(Self::assemble(home, cache.options.page_bytes(), Some(cache), devices))
     }
 
     /// Opens the cache on `flash` for `disk`, after a shutdown or a crash. Returns messages for the owner,
@@ -180,9 +159,10 @@ impl Volume {
         Ok((volume, notices))
     }
 
-    /// Remembers the owner's notices of the open, for [`VolumeStatus`].
-    pub(crate) fn was_told(&mut self, notices: &[String]) {
+    /// Remembers the owner's notices of the open, and the devices' paths, for [`VolumeStatus`].
+    pub(crate) fn was_told(&mut self, notices: &[String], paths: DevicePaths) {
         self.at_start.notices.extend_from_slice(notices);
+        self.at_start.paths = paths;
     }
 
     /// As [`Volume::open`]; the label still names the earlier journal.
@@ -192,12 +172,14 @@ impl Volume {
         flash: Arc<dyn Device>,
         options: CacheOptions,
     ) -> Result<(Self, Vec<String>), TierError> {
+        let devices = Devices::default();
+        let (disk, label, flash) = devices.counted(disk, label, flash);
         let (home, changed) = InPlaceDisk::open(redoing(disk), redoing(label))?;
         let (tier, told) = options.open(&flash, &home)?;
         let notices = changed.into_iter().chain(told).collect();
         let options = options.for_a_new_life();
         let cache = Cache { tier, flash: Some(flash), options };
-        Ok((Self::assemble(home, cache.options.page_bytes(), Some(cache)), notices))
+        Ok((Self::assemble(home, cache.options.page_bytes(), Some(cache), devices), notices))
     }
 
     /// Sets the options of the bypass.
@@ -213,12 +195,20 @@ impl Volume {
         self.steering.is_long(stream_bytes)
     }
 
-    fn assemble(home: Arc<InPlaceDisk>, page_bytes: u32, cache: Option<Cache>) -> Self {
+    fn assemble(home: Arc<InPlaceDisk>, page_bytes: u32, cache: Option<Cache>, devices: Devices) -> Self {
         let direct = Direct::new(home.clone());
+        let at_start = AtStart {
+            opened: now(),
+            paths: DevicePaths::default(),
+            notices: Vec::new(),
+            journal_missing: false,
+        };
         Self {
             bytes: direct.bytes(),
             home,
             page_bytes: page_bytes.into(),
+            seen: Seen::of(cache.as_ref()),
+            devices,
             cache: RwLock::new(Rank::Volume, cache),
             direct,
             ranges: Ranges::new(),
@@ -226,7 +216,7 @@ impl Volume {
             steering: Steering::new(),
             passes_trims: AtomicBool::new(false),
             pages: BufferPool::new(page_bytes as usize, PAGES_KEPT),
-            at_start: AtStart::default(),
+            at_start,
         }
     }
 
@@ -474,7 +464,7 @@ impl Volume {
 
     /// Why the cache switched itself off and the disk alone serves, if it did.
     pub fn notice(&self) -> Option<String> {
-        self.cache.read().as_ref()?.tier.notice()
+        self.seen.cache()?.0.notice()
     }
 }
 

@@ -67,7 +67,7 @@ impl Volume {
     /// is closed and has to be opened again. If no new cache could be made, the disk alone serves: it has
     /// everything.
     pub fn drain(&self, loss: Loss) -> Result<(), TierError> {
-        let mut held = self.cache.write();
+        let mut held = self.change("drain");
         let Some(Cache { options, .. }) = &*held else { return Ok(()) };
         let same = options.clone();
         self.begin_empty(&mut held, same, loss)
@@ -104,7 +104,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::drain`].
     pub fn detach(&self, loss: Loss) -> Result<(), TierError> {
-        let mut held = self.cache.write();
+        let mut held = self.change("detach");
         if let Some(Cache { tier, .. }) = &*held {
             loss.detach(&**tier)?;
             // As in `begin_empty`. No cache will say so in the label.
@@ -120,7 +120,7 @@ impl Volume {
     /// # Errors
     /// [`VolumeError`].
     pub fn close(&self) -> Result<(), VolumeError> {
-        let held = self.cache.write();
+        let held = self.change("close");
         if let Some(Cache { tier, .. }) = &*held {
             tier.close()?;
             self.direct.flush(None)?;
@@ -155,14 +155,14 @@ impl Volume {
                 new.page_bytes()
             )));
         }
-        self.go_on(&mut self.cache.write(), new, loss)
+        self.go_on(&mut self.change("set"), new, loss)
     }
 
     /// If the shadows of the cache have advised it, takes another policy that finds its pages. Requests wait
     /// meanwhile. To be called at the end of a request.
     pub(super) fn follow_advice(&self) {
         let Some(advice) = self.steering.take_advice() else { return };
-        let mut held = self.cache.write();
+        let mut held = self.change("policy change");
         // The owner may have changed it since; and a cache that has failed is not changed.
         let Some(Cache { tier, options: CacheOptions::Pages(options), .. }) = &*held else { return };
         let new = CacheOptions::Pages(TierOptions { policy: advice.to, overwrite: false, ..options.clone() });

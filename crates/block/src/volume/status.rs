@@ -1,17 +1,133 @@
-//! The report on a volume.
+//! The report on a volume: `volume status --json` prints it. docs/BLOCK.md explains the fields.
 
-use super::{Cache, Volume};
-use crate::steer::{Bypassed, Latency, Place};
-use crate::words;
+use crate::steer::{Bypassed, Latency};
 use entresol_core::PageId;
-use entresol_engine::TierMetrics;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How a device is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// In use.
+    #[default]
+    Ok,
+    /// The disk refuses writes, which are tried again.
+    Retrying,
+    /// The disk takes writes, but for some ranges.
+    Refusing,
+    /// The flash has failed and is only read: it has pages that the disk lacks.
+    Degraded,
+    /// The flash has failed, and is not used.
+    Off,
+    /// Nothing is served any more for its sake.
+    Failed,
+    /// The journal that the disk's label names was gone when the volume was opened.
+    Missing,
+    /// There is none, or it is not used.
+    None,
+}
+
+impl Condition {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Ok,
+        Self::Retrying,
+        Self::Refusing,
+        Self::Degraded,
+        Self::Off,
+        Self::Failed,
+        Self::Missing,
+        Self::None,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Retrying => "retrying",
+            Self::Refusing => "refusing",
+            Self::Degraded => "degraded",
+            Self::Off => "off",
+            Self::Failed => "failed",
+            Self::Missing => "missing",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A device of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// "disk", "flash", "label" or "journal".
+    pub device: String,
+    /// Its path, as the configuration has it. Empty: none.
+    pub path: String,
+    /// How it is.
+    pub state: Condition,
+    /// For how long, if it is not in use as usual.
+    pub seconds: Option<u64>,
+    /// Why.
+    pub why: Option<String>,
+    /// Its errors since the volume was opened, by kind: "read", "write", "sync", "no-space", "other".
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// The journal, and how full it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalStatus {
+    /// Room for records, in bytes.
+    pub bytes: u64,
+    /// Of these, bytes of records of writes that may not be durable.
+    pub used_bytes: u64,
+}
+
+/// A change of the whole cache that is under way. Requests wait for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnderWay {
+    /// "drain", "detach", "set", "policy change" or "close". Without a server: another program has the volume
+    /// open, and nothing else is known.
+    pub what: String,
+    /// For how long.
+    pub seconds: u64,
+}
+
+/// Requests of clients since the volume was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Trims, writes of zeros, and all others.
+    pub others: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Bytes of the reads.
+    pub read_bytes: u64,
+    /// Bytes of the writes.
+    pub written_bytes: u64,
+}
 
 /// A volume's state and counters since it was opened. Counters are in pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeStatus {
     /// A server has it open. If not, the counters are 0.
     pub running: bool,
+    /// Seconds since it was opened.
+    #[serde(default)]
+    pub uptime_seconds: u64,
+    /// The devices: disk, flash, label and journal.
+    #[serde(default)]
+    pub devices: Vec<DeviceStatus>,
+    /// The change of the whole cache that is under way.
+    #[serde(default)]
+    pub under_way: Option<UnderWay>,
+    /// Requests of clients.
+    #[serde(default)]
+    pub requests: RequestCounts,
     /// Size of the volume, in bytes.
     pub volume_bytes: u64,
     /// Size of a page of the cache, in bytes.
@@ -26,13 +142,33 @@ pub struct VolumeStatus {
     pub pages: u64,
     /// Pages in it that are newer than disk.
     pub dirty_pages: u64,
+    /// Most pages that `dirty_percent_max` admits.
+    #[serde(default)]
+    pub dirty_pages_max: u64,
+    /// The part of the cache that is newer than disk, in thousandths.
+    #[serde(default)]
+    pub dirty_permille: u64,
+    /// Bytes of acknowledged writes that would be lost if the flash were taken away now. In write-through and
+    /// write-around: 0.
+    #[serde(default)]
+    pub lost_without_flash_bytes: u64,
     /// Pages that the disk lacks since the flash failed; they are copied there while they can be read.
     #[serde(default)]
     pub missing_pages: u64,
     /// Pages whose newest versions cannot be read from flash, failed or in use: requests for them fail until
-    /// they are written again as a whole.
+    /// they are written again as a whole. The first thousand ranges.
     #[serde(default)]
     pub lost: Vec<Lost>,
+    /// Bytes of all of these.
+    #[serde(default)]
+    pub lost_bytes: u64,
+    /// Pages that the disk refuses though it takes others: they stay on flash, newer than disk. The first
+    /// thousand ranges, as of `lost`.
+    #[serde(default)]
+    pub kept: Vec<Lost>,
+    /// Bytes of all of these.
+    #[serde(default)]
+    pub kept_bytes: u64,
     /// Pages read from memory (staging).
     pub staging_hits: u64,
     /// Pages read from flash.
@@ -79,12 +215,15 @@ pub struct VolumeStatus {
     /// writes that were not flushed may be missing.
     #[serde(default)]
     pub journal_missing: bool,
+    /// The journal, if one is kept.
+    #[serde(default)]
+    pub journal: Option<JournalStatus>,
     /// Without a server: acknowledged writes of a killed one, which the next start carries out.
     #[serde(default)]
     pub journal_writes: u64,
 }
 
-/// Bytes of a volume whose newest version, on flash, cannot be read.
+/// A range of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// The first byte.
@@ -97,87 +236,5 @@ impl Lost {
     /// These pages, of so many bytes each.
     pub(crate) fn of((first, pages): &(PageId, u32), page_bytes: u64) -> Self {
         Self { offset: first.0 * page_bytes, bytes: u64::from(*pages) * page_bytes }
-    }
-}
-
-impl Volume {
-    /// The counters of the cache; `None`: there is no cache.
-    pub fn metrics(&self) -> Option<TierMetrics> {
-        self.cache.read().as_ref().map(|cache| cache.tier.metrics())
-    }
-
-    /// Records what went around the cache, and how long requests took, with the crate `metrics`, with the
-    /// label `cache`.
-    pub fn export_steering(&self, cache: &str) {
-        let (_, permille, left) = self.steering.state();
-        let name = || cache.to_owned();
-        metrics::describe_gauge!(
-            "entresol_block_hits_to_disk_ratio",
-            "part of the hits that is read from disk now"
-        );
-        metrics::gauge!("entresol_block_hits_to_disk_ratio", "cache" => name()).set(permille as f64 / 1000.0);
-        if let Some(left) = left {
-            metrics::describe_gauge!(
-                "entresol_block_flash_budget_bytes",
-                "bytes that may be written to flash"
-            );
-            metrics::gauge!("entresol_block_flash_budget_bytes", "cache" => name()).set(left as f64);
-        }
-        metrics::describe_counter!("entresol_block_bypassed_total", "pages that went around the cache");
-        for Bypassed { why, reads, stayed_out, writes } in self.steering.counts.by_reason() {
-            for (what, pages) in [("read", reads), ("not-populated", stayed_out), ("write", writes)] {
-                let labels = [("cache", name()), ("why", why.clone()), ("what", what.to_owned())];
-                metrics::counter!("entresol_block_bypassed_total", &labels).absolute(pages);
-            }
-        }
-        for place in Place::ALL {
-            self.steering.counts.durations(place).export(
-                place.names().1,
-                "requests, by where they were served",
-                cache,
-            );
-        }
-    }
-
-    /// See [`VolumeStatus`].
-    pub fn status(&self) -> VolumeStatus {
-        let (volume_bytes, page_bytes) = (self.bytes, self.page_bytes);
-        let none = VolumeStatus {
-            running: true,
-            volume_bytes,
-            page_bytes,
-            start_notices: self.at_start.notices.clone(),
-            journal_missing: self.at_start.journal_missing,
-            ..VolumeStatus::default()
-        };
-        let held = self.cache.read();
-        let Some(Cache { tier, options, .. }) = &*held else { return none };
-        let (steer, hits_to_disk_permille, flash_budget_left) = self.steering.state();
-        let metrics = tier.metrics();
-        let missing = tier.missing().unwrap_or_default();
-        VolumeStatus {
-            policy: Some(options.policy().to_owned()),
-            mode: Some(options.mode().name().to_owned()),
-            slots: metrics.slots,
-            pages: metrics.slots_valid,
-            dirty_pages: tier.dirty_pages(),
-            missing_pages: missing.pages,
-            lost: missing.lost.iter().map(|range| Lost::of(range, page_bytes)).collect(),
-            staging_hits: metrics.staging_hits,
-            flash_hits: metrics.flash_hits,
-            disk_reads: metrics.disk_reads,
-            disk_writes: metrics.disk_writes,
-            flash_writes: metrics.flash_writes,
-            populated: metrics.populated,
-            bypassed: self.steering.counts.by_reason(),
-            hits_to_disk_permille,
-            flash_budget_left,
-            latencies: self.steering.counts.latencies(),
-            forecast: Some(metrics.forecasts.sentence()),
-            switches_policy: steer.switch_policy,
-            switched: self.steering.followed().map(|advice| format!("to {}: {advice}", advice.to.name())),
-            notice: tier.notice().map(|notice| words::of_volumes(&notice)),
-            ..none
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! A volume that is opened without its flash: the disk alone serves.
 
+use super::devices::Devices;
 use super::{Cache, CacheOptions, Volume, follow_no_journal};
 use entresol_device::Device;
 use entresol_engine::{DiskLayer, InPlaceDisk, Layer, TierError, Uuid, flash_has_failed};
@@ -37,6 +38,8 @@ impl Volume {
         options: CacheOptions,
         has_failed: bool,
     ) -> Result<(Self, Vec<String>, bool), TierError> {
+        let devices = Devices::default();
+        let (disk, label) = devices.counted_disk(disk, label);
         let (home, changed) = InPlaceDisk::open(disk, label)?;
         let page_bytes = options.page_bytes();
         let mut notices: Vec<String> = changed.into_iter().collect();
@@ -45,12 +48,12 @@ impl Volume {
             notices.extend(told);
             let is_named = tier.binding()?.log != Uuid::NIL;
             let cache = Cache { tier, flash: None, options };
-            return Ok((Self::assemble(home, page_bytes, Some(cache)), notices, is_named));
+            return Ok((Self::assemble(home, page_bytes, Some(cache), devices), notices, is_named));
         }
         // Looks at the label, and changes it.
         let layer = DiskLayer::open(home.clone(), page_bytes)?;
         let is_named = follow_no_journal(&*layer)?;
         layer.close()?;
-        Ok((Self::assemble(home, page_bytes, None), notices, is_named))
+        Ok((Self::assemble(home, page_bytes, None, devices), notices, is_named))
     }
 }

@@ -19,7 +19,9 @@ pub enum Volume {
         after_help = "Example:\n  entresol volume create data.toml --disk /dev/sdb --flash /dev/nvme0n1p3"
     )]
     Create(Box<CreateArgs>),
-    /// Show the counters of a running volume, or the contents of its flash if no server runs
+    /// Show the state of a volume: its devices and their errors, dirty and lost bytes, and counters
+    ///
+    /// Without a server: the contents of its flash. A server answers at once, whatever it does.
     Status {
         /// The volume's configuration, a TOML file
         #[arg(required_unless_present = "all")]
@@ -30,11 +32,12 @@ pub enum Volume {
         /// Show all journals of this user under /dev/shm, with their volumes, and which are needed
         #[arg(long, conflicts_with_all = ["config", "socket", "watch"])]
         all: bool,
-        /// Print JSON
+        /// Print JSON; with --watch, one line each time
         #[arg(long)]
         json: bool,
-        /// Print a line every so many seconds on a running server's work in them, until it ends
-        #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "json")]
+        /// Print a running server's rates every so many seconds, until it ends or Ctrl-C: requests and bytes
+        /// a second, the share of hits, pages to flash and disk, pages newer than disk
+        #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
         #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
         watch: Option<u64>,
     },
@@ -183,7 +186,7 @@ pub struct CreateArgs {
 /// `entresol serve`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  entresol serve data.toml\n  nbd-client -unix data.sock /dev/nbd0\n  qemu-img info nbd+unix:///data?socket=data.sock"
+    after_help = "ENTRESOL_LOG (error, warn, info or off; by default warn) says what is told on stderr.\n\nExit status: 0 after SIGTERM or SIGINT; 2 if a volume cannot be served, or has failed while it was\nserved.\n\nExamples:\n  entresol serve data.toml\n  nbd-client -unix data.sock /dev/nbd0\n  qemu-img info nbd+unix:///data?socket=data.sock"
 )]
 pub struct ServeArgs {
     /// The configurations of the volumes, TOML files

@@ -14,13 +14,14 @@ mod prepare;
 pub mod reproduce;
 pub mod restart;
 mod runner;
+pub mod serve;
 pub mod simulate;
 mod source;
+mod status;
 mod storage;
 #[cfg(feature = "torture")]
 pub mod torture;
 pub mod tpcc;
 pub mod trace;
-
 pub mod volume;
 pub mod worker;

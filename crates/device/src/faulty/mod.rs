@@ -207,12 +207,13 @@ impl FaultyDevice {
                 return Effect::Fail(self.error("write", offset, length, "input/output error (injected)"));
             }
             Some(Fault::NoSpace) => {
-                return Effect::Fail(self.error(
-                    "write",
+                return Effect::Fail(DeviceError::NoSpace {
+                    device: self.name.clone(),
+                    operation: "write",
                     offset,
                     length,
-                    "no space left on device (injected)",
-                ));
+                    reason: "no space left on device (injected)".to_owned(),
+                });
             }
             Some(Fault::MisdirectedWrite) => self.elsewhere(offset, length),
             _ => offset,

@@ -119,9 +119,9 @@ impl OpenFile {
         operation: &'static str,
         offset: u64,
         length: u64,
-        reason: impl ToString,
+        error: impl Into<std::io::Error>,
     ) -> DeviceError {
-        DeviceError::Io { device: self.name.clone(), operation, offset, length, reason: reason.to_string() }
+        DeviceError::of_system(&self.name, operation, (offset, length), &error.into())
     }
 
     /// Refuses all requests once a sync has failed.

@@ -267,7 +267,10 @@ impl Device for UringDevice {
         }
         match with_ring(|ring| self.run_bounced(ring, batch)) {
             Ok(result) => result,
-            Err(error) => Err(self.0.error("open", 0, 0, format!("no ring for this thread: {error}"))),
+            Err(error) => {
+                let why = std::io::Error::other(format!("no ring for this thread: {error}"));
+                Err(self.0.error("open", 0, 0, why))
+            }
         }
     }
 

@@ -155,6 +155,11 @@ impl PageCache for FragmentTier {
         Costs::default()
     }
 
+    fn ended(&self) -> Option<TierError> {
+        // An error of the disk is its caller's.
+        self.tasks.lock().is_empty().then_some(TierError::Gone("the flash cache has ended"))
+    }
+
     fn notice(&self) -> Option<String> {
         self.mapping.notice()
     }

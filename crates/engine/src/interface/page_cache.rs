@@ -130,6 +130,9 @@ pub trait PageCache: Layer + Deletes {
     /// measured.
     fn costs(&self) -> Costs;
 
+    /// Why no request can be served any more: the cache has failed, or was ended. `None`: it serves.
+    fn ended(&self) -> Option<TierError>;
+
     /// Why the cache was switched off, so that the disk alone serves, if it was.
     fn notice(&self) -> Option<String>;
 }

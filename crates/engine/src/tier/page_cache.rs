@@ -158,6 +158,12 @@ impl PageCache for FlashTier {
         self.parts.floor.access.options.costs
     }
 
+    fn ended(&self) -> Option<TierError> {
+        let state = &self.parts.floor.access.state;
+        let has_ended = state.is_closed() || state.is_gone();
+        state.failure().or_else(|| has_ended.then_some(TierError::Gone("the flash cache has ended")))
+    }
+
     fn notice(&self) -> Option<String> {
         self.parts.floor.access.state.notice()
     }

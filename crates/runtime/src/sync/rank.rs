@@ -67,6 +67,8 @@ ranks! {
     BlockRanges: Blocks, One, "block ranges", "Which pages of a volume are being written, and the tasks that wait for them.";
     Journal: Parks, One, "journal", "The end of a volume's journal, while a record is written or released.";
     Steering: Blocks, One, "steering", "The bypass of the cache of a volume.";
+    BlockLog: Blocks, One, "block log", "What the block door's server has told in its log.";
+    SeenCache: Blocks, One, "seen cache", "What reports see of a volume's cache.";
     Modification: Parks, One, "structure modification", "One split, unlink or new table at a time.";
     Checkpoint: Parks, One, "checkpoint", "One database checkpoint at a time.";
     LogRoom: Parks, One, "log room", "A reservation of bytes that an operation may append.";

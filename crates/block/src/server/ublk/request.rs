@@ -47,6 +47,7 @@ pub(super) fn result(command: Command, done: &Result<(), VolumeError>) -> i32 {
     match done {
         Ok(()) => data_bytes(command) as i32,
         Err(error) if error.is_of_the_request() => refused(Errno::INVAL),
+        Err(error) if error.is_no_space() => refused(Errno::NOSPC),
         Err(_) => refused(Errno::IO),
     }
 }
@@ -103,6 +104,14 @@ mod tests {
         let gone = DeviceError::Dead { device: "disk".to_owned(), reason: "gone".to_owned() };
         let failed = VolumeError::Disk(gone);
         assert_eq!(result(read, &Err(failed)), -5);
+        let full = DeviceError::NoSpace {
+            device: "disk".to_owned(),
+            operation: "write",
+            offset: 0,
+            length: 4096,
+            reason: "full".to_owned(),
+        };
+        assert_eq!(result(read, &Err(VolumeError::Disk(full))), -28);
     }
 
     #[test]

@@ -1,0 +1,98 @@
+//! What reports see of a volume's cache. They never wait for it: its lock is held alone for as long as a
+//! drain or a detach takes.
+//!
+//! Invariant: the cache is the one that the lock guards, or the last one while a change is under way.
+
+use super::{Cache, CacheOptions, Condition, UnderWay, Volume};
+use entresol_engine::PageCache;
+use entresol_runtime::sync::{Rank, RwLockWriteGuard, TinyMutex};
+use entresol_runtime::{Time, now};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Weak};
+
+/// See the module's header.
+pub(super) struct Seen(TinyMutex<State>);
+
+struct State {
+    /// Not an owner of it: a cache that was ended is dropped by the change that ended it.
+    cache: Option<(Weak<dyn PageCache>, CacheOptions)>,
+    change: Option<(&'static str, Time)>,
+    /// The condition of disk and flash when they were last looked at, and since when they are in it.
+    conditions: [(Condition, Time); 2],
+}
+
+fn seen(cache: Option<&Cache>) -> Option<(Weak<dyn PageCache>, CacheOptions)> {
+    cache.map(|cache| (Arc::downgrade(&cache.tier), cache.options.clone()))
+}
+
+impl Seen {
+    pub fn of(cache: Option<&Cache>) -> Self {
+        let conditions = [(Condition::Ok, now()); 2];
+        Self(TinyMutex::new(Rank::SeenCache, State { cache: seen(cache), change: None, conditions }))
+    }
+
+    /// The cache, if there is one, and its options.
+    pub fn cache(&self) -> Option<(Arc<dyn PageCache>, CacheOptions)> {
+        let (cache, options) = self.0.lock().cache.clone()?;
+        Some((cache.upgrade()?, options))
+    }
+
+    /// The options of the cache; while a change is under way, those of before.
+    pub fn options(&self) -> Option<CacheOptions> {
+        self.0.lock().cache.as_ref().map(|(_, options)| options.clone())
+    }
+
+    /// The change that is under way.
+    pub fn under_way(&self) -> Option<UnderWay> {
+        let (what, since) = self.0.lock().change?;
+        Some(UnderWay { what: what.to_owned(), seconds: now().since(since).as_secs() })
+    }
+
+    /// Since when disk and flash are in these conditions, as far as it was looked at.
+    pub fn since(&self, conditions: [Condition; 2]) -> [Time; 2] {
+        let mut state = self.0.lock();
+        for (known, found) in state.conditions.iter_mut().zip(conditions) {
+            if known.0 != found {
+                *known = (found, now());
+            }
+        }
+        state.conditions.map(|(_, since)| since)
+    }
+}
+
+/// The cache of a volume, held alone while it is changed.
+pub(super) struct Changing<'a> {
+    volume: &'a Volume,
+    held: RwLockWriteGuard<'a, Option<Cache>>,
+}
+
+impl Volume {
+    /// Waits for the requests under way, and holds the cache alone. `what`: the name of the change.
+    pub(super) fn change(&self, what: &'static str) -> Changing<'_> {
+        let held = self.cache.write();
+        self.seen.0.lock().change = Some((what, now()));
+        Changing { volume: self, held }
+    }
+}
+
+impl Deref for Changing<'_> {
+    type Target = Option<Cache>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.held
+    }
+}
+
+impl DerefMut for Changing<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.held
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let cache = seen(self.held.as_ref());
+        let mut state = self.volume.seen.0.lock();
+        (state.cache, state.change) = (cache, None);
+    }
+}
