@@ -30,6 +30,14 @@ const ROUNDS: u64 = 30;
 /// Points that no run reaches, each with the reason.
 pub const UNREACHED: &[(&str, &str)] = &[
     (
+        "disk: pages stay on flash while it takes none",
+        "the rigs' disks refuse single requests, or end: crates/engine/tests/refused.rs",
+    ),
+    (
+        "disk: pages that it refuses stay on flash",
+        "the rigs' disks refuse single requests, or end: crates/engine/tests/refused.rs",
+    ),
+    (
         "detach: a dirty page is copied to disk",
         "a dequeue must pull pages while the last ones are copied: `entresol torture` meets it in minutes",
     ),

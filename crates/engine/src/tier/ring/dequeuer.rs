@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a flash that cannot be read is asked again, and how often.
-const UNREADABLE_MAX: Duration = Duration::from_secs(10);
+const UNREADABLE_MAX: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
@@ -226,21 +226,19 @@ impl Dequeuer {
     /// again for a while, if its owner has no log: it may be a cable that was out.
     fn read_tolerantly(&self, batch: &mut [Io<'_>]) -> Result<(), TierError> {
         let mut read = || unreadable::read_batch(&**self.flash, batch);
-        let Err(mut error) = read() else { return Ok(()) };
-        if !(self.has_no_log_above && error.is_unreadable()) {
-            return Err(flash_error(error));
-        }
-        points::FLASH_READ_AGAIN.reach();
         let until = now() + UNREADABLE_MAX;
-        // Writers that wait for room see how long this takes.
-        let mut retry = self.trouble.retry(&flash_error(error.clone()));
-        while now() < until && retry.pause() {
+        loop {
             match read() {
-                Ok(()) => return Ok(()),
-                Err(again) => error = again,
+                Err(error) if self.has_no_log_above && error.is_unreadable() && now() < until => {
+                    points::FLASH_READ_AGAIN.reach();
+                    if self.state.is_stopped() {
+                        return Err(flash_error(error));
+                    }
+                    sleep(PAUSE);
+                }
+                read => return read.map_err(flash_error),
             }
         }
-        Err(flash_error(error))
     }
 
     /// Reads a dirty page once more before it is called lost; one that cannot be read, until `until`.
