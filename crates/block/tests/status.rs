@@ -194,7 +194,7 @@ fn a_volume_that_can_serve_nothing_says_so() {
         assert_eq!(volume.status().devices[1].state, Condition::Failed);
         drop(volume);
     });
-    // Without a cache: a sync of the disk fails.
+    // Not if a sync of the disk fails, with or without a cache.
     simulate(6, || {
         let (parts, plan) = (Parts::new(WRITE_BACK), Arc::new(FaultPlan::none()));
         let volume = faulty(&parts, &plan);
@@ -203,8 +203,9 @@ fn a_volume_that_can_serve_nothing_says_so() {
         assert_eq!(volume.failure(), None);
         inject(&plan, "disk", Fault::SyncError);
         assert!(volume.flush().is_err());
-        assert!(volume.failure().expect("a sync has failed").starts_with("disk: "));
-        assert_eq!(volume.status().devices[0].state, Condition::Failed);
+        // What was written is remembered, and a later sync may succeed.
+        assert_eq!(volume.failure(), None);
+        volume.read(0, &mut [0; 4096]).unwrap();
         drop(volume);
     });
 }
