@@ -30,6 +30,14 @@ const ROUNDS: u64 = 30;
 /// Points that no run reaches, each with the reason.
 pub const UNREACHED: &[(&str, &str)] = &[
     (
+        "disk: a page that finds no room on flash is written past it",
+        "the rigs' disks refuse single requests, or end: crates/engine/tests/refused.rs",
+    ),
+    (
+        "disk: a write is refused, and tried again",
+        "the rigs' disks refuse single requests, or end: crates/engine/tests/refused.rs",
+    ),
+    (
         "disk: pages stay on flash while it takes none",
         "the rigs' disks refuse single requests, or end: crates/engine/tests/refused.rs",
     ),
