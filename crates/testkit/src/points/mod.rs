@@ -46,10 +46,6 @@ pub const UNREACHED: &[(&str, &str)] = &[
         "the rigs' disks refuse single requests, or end: crates/engine/tests/refused.rs",
     ),
     (
-        "detach: a dirty page is copied to disk",
-        "a dequeue must pull pages while the last ones are copied: `entresol torture` meets it in minutes",
-    ),
-    (
         "lost pages: the record has no room for more, and the flash counts as failed",
         "the rigs' caches have too few pages: crates/engine/tests/lost.rs",
     ),
