@@ -19,7 +19,7 @@ pub enum DeviceError {
         /// The system's message.
         reason: String,
     },
-    /// There is no room for what is written: a thin device or its pool is full, or a file system or a quota.
+    /// A write found no room: a thin device or its pool is full, or a file system or a quota.
     #[error("{device}: {operation} of {length} bytes at offset {offset} failed: {reason}")]
     NoSpace {
         /// Name of the device or file.

@@ -60,7 +60,7 @@ pub enum ReadRoute {
     Around,
 }
 
-/// How a disk takes what is written to it ([`crate::PageCache::disk_state`]).
+/// Writes that a disk has refused ([`crate::PageCache::disk_state`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskState {
     /// For how long writes that it refuses have been tried again. `None`: none is.

@@ -19,8 +19,8 @@ pub enum DiskErrors {
     /// The tier ends, and its owner opens it again: its log settles what the failure has left.
     #[default]
     End,
-    /// The page stays dirty on flash and is tried again; all that needs no room from it goes on. Only of raw
-    /// pages, above which there is no log.
+    /// The page stays dirty on flash, and is tried again. Requests that do not need its slot continue. Only
+    /// of raw pages, above which there is no log.
     TryAgain,
 }
 

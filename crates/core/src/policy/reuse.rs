@@ -2,38 +2,49 @@
 //! project, with two placements: `reuse` in the ring, `reuse-slots` in place.
 //!
 //! ```text
-//! class of p:                   how long it took until p was used again, on average; or new. Clean and dirty
-//! apart chance of p:                  probability that a page of its class, unused for as long as p, is used
-//! in time value of p:                   greatest rate of uses that such a page promises w:
-//! 1, and for a dirty page the share of those that come back from DRAM changed: then its use saves a write,
-//! too uses of p:                    its chance; if p was used before, no less than its rate of uses times
-//! the slots
+//! class of p:                   how long it took until p was used again, on average; or new. Clean and dirty apart
+//! chance of p:                  probability that a page of its class, unused for as long as p, is used in time
+//! value of p:                   greatest rate of uses that such a page promises
+//! w:                            1, and for a dirty page the share of those that come back from DRAM changed: then
+//!                               its use saves a write, too
+//! uses of p:                    its chance; if p was used before, no less than its rate of uses times the slots
 //!
-//! on fetch of p:                count a use for its class at its age; p's class takes the age up. On flash
-//! and as a ghost on eviction of p from DRAM:   p's age is counted from now if p is on flash: if p.fdirty: p
-//! enters (over its older version, or at the rear); slots, if the owner's budget of writes is used up: p goes
-//! to disk, and leaves else if w × chance (slots: twice the chance) is less than the owner asks for, or the
-//! flash is full, and ring:  w × chance < the greater of stays_from and the margin slots: uses < threshold /
-//! 2, or w × value < 3/2 of the margin: p goes to disk if it is dirty, and becomes a ghost else p enters
-//! victim:                       slots: the page of least w × value of 32 that are drawn. If it is dirty, the
-//! dirty pages beside it on disk are copied there, too, up to 63 on either side, as long as they are worth no
-//! more than it, or less than pages that enter ring:  the front group; pages with w × chance >= stays_from
-//! are enqueued again, at most seven eighths of a group, of the greatest w × chance, which is none for new
-//! pages in the first epoch slots, at each victim, and    margin takes a sixteenth of the least w × value
-//! drawn at one in 8 pages kept out: ring, after each group:       margin takes a sixteenth of the greatest w
-//! × chance of those that leave; stays_from grows by a 32nd if more than `share` of 64 stayed, else shrinks
-//! by one, between the threshold and 1 each slots / 8 misses:        threshold grows by a tenth if the work
-//! since then took flash longer than disk, shrinks by a 20th if flash took less than 8/10 of the disk's time;
-//! from 1/10 (at first, and while costs are unknown) to 6/10 ring, group at the front:     pages that leave
-//! go to disk beside those that stay being enqueued, or, if a write costs less than a 32nd of a read from
-//! disk, before that: till then these take one slot each each turn of the ring:        share shrinks if
-//! groups were written or dequeued for more of the disk's time than 15/16 (by 1) or 17/16 (by 4); it grows if
-//! less than 13/16 (by 1) or 11/16 (by 4), and by costs flash took no more of the disk's time than 9/16; from
-//! 8 to 56; at first 32, or 44 if a write costs less than a 32nd of a read from disk; 52 while costs are
-//! unknown. Times are of two turns. If neither was at work for half of them, or that is unknown, the same by
-//! costs a page leaves:                it becomes a ghost a ghost is forgotten:         count a loss for its
-//! class at its age: it was watched up to now each 64 misses:               8 pages on flash and 8 ghosts are
-//! met: each counts as watched for its class at its age; such counts fade within a turn
+//! on fetch of p:                count a use for its class at its age; p's class takes the age up. On flash and as a ghost
+//! on eviction of p from DRAM:   p's age is counted from now
+//!                               if p is on flash: if p.fdirty: p enters (over its older version, or at the rear);
+//!                                 slots, if the owner's budget of writes is used up: p goes to disk, and leaves
+//!                               else if w × chance (slots: twice the chance) is less than the owner asks for, or
+//!                                    the flash is full, and
+//!                                 ring:  w × chance < the greater of stays_from and the margin
+//!                                 slots: uses < threshold / 2, or w × value < 3/2 of the margin:
+//!                                   p goes to disk if it is dirty, and becomes a ghost
+//!                               else p enters
+//! victim:                       slots: the page of least w × value of 32 that are drawn. If it is dirty, the dirty
+//!                               pages beside it on disk are copied there, too, up to 63 on either side, as
+//!                               long as they are worth no more than it, or less than pages that enter
+//!                               ring:  the front group; pages with w × chance >= stays_from are enqueued
+//!                                      again, at most seven eighths of a group, of the greatest w × chance,
+//!                                      which is none for new pages in the first epoch
+//! slots, at each victim, and    margin takes a sixteenth of the least w × value drawn
+//!   at one in 8 pages kept out:
+//! ring, after each group:       margin takes a sixteenth of the greatest w × chance of those that leave;
+//!                               stays_from grows by a 32nd if more than `share` of 64 stayed, else shrinks by
+//!                               one, between the threshold and 1
+//! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
+//!                               shrinks by a 20th if flash took less than 8/10 of the disk's time; from 1/10
+//!                               (at first, and while costs are unknown) to 6/10
+//! ring, group at the front:     pages that leave go to disk beside those that stay being enqueued, or, if a write costs
+//!                               less than a 32nd of a read from disk, before that: till then these take one slot each
+//! each turn of the ring:        share shrinks if groups were written or dequeued for more of the disk's time than
+//!                               15/16 (by 1) or 17/16 (by 4); it grows if less than 13/16 (by 1) or 11/16 (by 4), and
+//!                               by costs flash took no more of the disk's time than 9/16; from 8 to 56; at first 32, or 44
+//!                               if a write costs less than a 32nd of a read from disk;
+//!                               52 while costs are unknown. Times are of two turns. If neither was at work for half of
+//!                               them, or that is unknown, the same by costs
+//! a page leaves:                it becomes a ghost
+//! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
+//! each 64 misses:               8 pages on flash and 8 ghosts are met: each counts as watched for its class at its age;
+//!                               such counts fade within a turn
 //! ```
 //!
 //! An age is counted from the eviction, since DRAM has served the uses before it.

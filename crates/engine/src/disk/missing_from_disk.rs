@@ -27,7 +27,7 @@ impl MissingFromDisk {
         self.pages.get()
     }
 
-    /// As the record beside the label has it, of a flash that failed.
+    /// Sets the missing pages of a failed flash, as the record in the label's area names them.
     pub(crate) fn lacks(&self, missing: Missing) {
         // Nobody uses these pages yet.
         let _ = self.pages.set(missing);
@@ -49,7 +49,7 @@ impl MissingFromDisk {
         self.lost().is_some_and(|missing| missing.count().0 > 0)
     }
 
-    /// If this label says so, pages are lost: as the record beside it has it.
+    /// Reads which pages are lost, if this label says that some are.
     pub(crate) fn find_lost(&self, label: &Label, rescue: Option<Arc<dyn Rescue>>) -> Result<(), TierError> {
         if !label.lost {
             return Ok(());

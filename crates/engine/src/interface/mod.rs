@@ -3,8 +3,7 @@
 //!
 //! | trait | for | implemented by |
 //! |---|---|---|
-//! | [`Layer`](crate::Layer) | a buffer pool above the cache: it fetches and evicts pages | both caches, the
-//! disk alone, the lab's models |
+//! | [`Layer`](crate::Layer) | a buffer pool above the cache: it fetches and evicts pages | both caches, the disk alone, the lab's models |
 //! | [`Deletes`] | an owner that names dead pages | both caches, and a front in another process |
 //! | [`PageCache`] | a caller without memory of its own for pages: a volume | both caches |
 //!

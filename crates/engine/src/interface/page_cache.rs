@@ -99,7 +99,7 @@ pub trait PageCache: Layer + Deletes {
     /// What the disk lacks. `None`: nothing that is not in the cache.
     fn missing(&self) -> Option<MissingPages>;
 
-    /// How the disk takes what is written to it.
+    /// Whether the disk refuses writes now, and which pages stay on flash for that.
     fn disk_state(&self) -> DiskState;
 
     /// Pages that are newer in the cache than on disk, those in staging included.

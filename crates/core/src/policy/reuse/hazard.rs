@@ -2,9 +2,9 @@
 //! follows from them (survival statistics: Kaplan, Meier, 1958).
 //!
 //! ```text
-//! hazard h[b] = (uses[b] + 1/50) / (1 + sum over b' >= b of (uses + lost + watched)) chance[a]   =
-//! probability of a use within the horizon, if there was none up to age bucket a value[a]    = greatest rate,
-//! over all times to wait, of expected uses in the time that is expected to be waited
+//! hazard h[b] = (uses[b] + 1/50) / (1 + sum over b' >= b of (uses + lost + watched))
+//! chance[a]   = probability of a use within the horizon, if there was none up to age bucket a
+//! value[a]    = greatest rate, over all times to wait, of expected uses in the time that is expected to be waited
 //! ```
 //!
 //! A page that was given up (*lost*) is counted at the age up to which it was watched, not as one that is

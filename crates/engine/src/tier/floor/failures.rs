@@ -147,8 +147,8 @@ impl Failures {
         (!self.state.is_stopped()).then_some(job)
     }
 
-    /// A background job failed for good. Of a disk that is asked again nothing is for good: whoever relied on
-    /// the job has the error.
+    /// A background job failed. If the disk is asked again, the tier continues: the caller of the job has the
+    /// error, and repeats it.
     pub(crate) fn fail(&self, error: TierError) {
         if self.trouble.is_tried_again(&error) {
             return self.trouble.met(&error);

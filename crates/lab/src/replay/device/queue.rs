@@ -2,9 +2,9 @@
 //! and each takes at least the time of a lone request.
 //!
 //! ```text
-//! begin      = max(arrival, end of the service before), or earlier where the device is idle between arrival
-//! and that end        = begin + service            service: 1 / rate of its kind, or its bytes at the
-//! sequential rate completion = end + (time of a lone request − service)
+//! begin      = max(arrival, end of the service before), or earlier where the device is idle between arrival and that
+//! end        = begin + service            service: 1 / rate of its kind, or its bytes at the sequential rate
+//! completion = end + (time of a lone request − service)
 //! ```
 //!
 //! So a lone client sees the latency, and many clients share the rate. What the detailed models of
