@@ -1,7 +1,7 @@
 //! What an experiment is made of.
 
 use crate::replay::FragmentKnobs;
-use entresol_core::{PolicyKind, System};
+use entresol_core::{Placement, PolicyKind, System};
 use entresol_engine::DailyWrites;
 use entresol_store::Replacement;
 use serde::Serialize;
@@ -39,6 +39,72 @@ pub struct RealPaths {
     pub log: PathBuf,
 }
 
+/// What the log tells a restart besides the changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redo {
+    /// Nothing: no notes of durable pages, no images of pages. Redo reads each page that it changes, as
+    /// FaCE's restarts are described (§5.5).
+    Plain,
+    /// Images alone, as PostgreSQL has it by default: a page whose image is in the log is not read.
+    Imaged,
+    /// Images, and notes under every system: the store's own default.
+    Noted,
+    /// Images, and notes under the systems that know at no cost which pages are durable: those with a log on
+    /// flash.
+    Usual,
+}
+
+impl Redo {
+    /// All of them.
+    pub const ALL: [Redo; 4] = [Redo::Plain, Redo::Imaged, Redo::Noted, Redo::Usual];
+
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Redo::Plain => "plain",
+            Redo::Imaged => "imaged",
+            Redo::Noted => "noted",
+            Redo::Usual => "usual",
+        }
+    }
+
+    /// The setting of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|redo| redo.name() == name)
+    }
+
+    /// Whether the log notes which pages are durable, and whether it has images, under a system.
+    pub fn notes_and_images(self, system: System) -> (bool, bool) {
+        let notes = match self {
+            Redo::Plain | Redo::Imaged => false,
+            Redo::Noted => true,
+            Redo::Usual => knows_what_is_durable(system),
+        };
+        (notes, self != Redo::Plain)
+    }
+
+    /// Whether it is the same as `other` under a system.
+    pub fn is_as(self, other: Redo, system: System) -> bool {
+        self.notes_and_images(system) == other.notes_and_images(system)
+    }
+
+    /// What it means, for a column or a line.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Redo::Plain => "no notes, no images (FaCE)",
+            Redo::Imaged => "images",
+            Redo::Noted => "images, notes for all",
+            Redo::Usual => "images, notes for a log on flash",
+        }
+    }
+}
+
+/// FaCE's groups are durable when they are published, so the log can note at no cost what a restart need not
+/// redo. A disk, LC or SCE would have to sync for that; the paper's baseline, PostgreSQL, has no such notes.
+pub fn knows_what_is_durable(system: System) -> bool {
+    matches!(system, System::Cached(policy) if policy.placement() == Placement::Log)
+}
+
 /// Everything common to `bench tpcc` and `bench restart`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchConfig {
@@ -64,6 +130,8 @@ pub struct BenchConfig {
     pub warmup: Warmup,
     /// Time between database checkpoints.
     pub checkpoint_interval: Duration,
+    /// What the log tells a restart.
+    pub redo: Redo,
     /// Think time of a client between transactions.
     pub think: Duration,
     /// Seeds the load, the clients and the simulation.
@@ -79,6 +147,17 @@ pub struct Run {
     pub system: System,
     /// Flash slots in per cent of the database's pages; without meaning for disk-only and flash-only.
     pub flash_percent: f64,
+}
+
+/// One kill and restart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Restart {
+    /// The system.
+    pub run: Run,
+    /// Time between its checkpoints.
+    pub interval: Duration,
+    /// What its log tells.
+    pub redo: Redo,
 }
 
 /// How far an experiment is, for progress bars.

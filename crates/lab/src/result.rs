@@ -112,10 +112,25 @@ pub struct RestartResult {
     pub directory_restore_s: f64,
     /// Log bytes read.
     pub log_bytes: u64,
-    /// Pages that redo fetched from the layers below DRAM.
+    /// What the log told, by its name on the command line.
+    #[serde(default)]
+    pub redo: String,
+    /// Pages that redo fetched from the layers below DRAM; a page that DRAM evicts meanwhile is fetched
+    /// again.
     pub redo_pages: u64,
     /// Of these, from flash.
     pub redo_from_flash_share: f64,
+    /// Different pages that the restart touched, fetched or rebuilt.
+    #[serde(default)]
+    pub pages_touched: u64,
+    /// Pages of flash and of disk that the restart read and wrote: flash reads, flash writes, disk reads,
+    /// disk writes. The directory is among the flash reads.
+    #[serde(default)]
+    pub restart_io: [u64; 4],
+    /// Pages written to flash from the last checkpoint until the kill, by the slots: how often the cache was
+    /// turned over. 0 where it is not known.
+    #[serde(default)]
+    pub turnover: f64,
     /// `[second, tpmC]` from the moment of the kill.
     pub tpmC_after: Vec<[f64; 2]>,
     /// tpmC just before the kill.

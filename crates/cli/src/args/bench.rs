@@ -5,6 +5,7 @@ use super::values;
 use clap::{Args, Subcommand};
 use entresol_core::System;
 use entresol_engine::DailyWrites;
+use entresol_lab::config::Redo;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ const RESTART_EXAMPLES: &str = "\
 Examples:
   entresol bench restart
   entresol bench restart --checkpoint-interval 180 --system disk-only,face-gsc --html restart.html
+  entresol bench restart --redo plain,imaged,noted,usual --checkpoint-interval 60     what the log's help is worth
   entresol bench restart --real --flash flash.img --disk disk.img --log log.img";
 
 /// `entresol bench tpcc`.
@@ -107,6 +109,12 @@ pub struct RestartArgs {
     #[arg(long, value_name = "SECONDS", value_delimiter = ',', value_parser = values::interval)]
     #[arg(default_value = "60,120,180", allow_negative_numbers = true, help_heading = "What to run")]
     pub checkpoint_interval: Vec<Duration>,
+    /// What the log tells redo besides the changes, several separated by commas: plain (nothing, as FaCE's
+    /// claims are judged), imaged (images of pages), noted (and notes of durable pages under every system),
+    /// usual (notes only where groups of a log on flash prove them at no cost)
+    #[arg(long, value_name = "LOGS", value_delimiter = ',', value_parser = values::redo, default_value = "usual")]
+    #[arg(conflicts_with = "real", help_heading = "What to run")]
+    pub redo: Vec<Redo>,
     /// Minutes to run after the restart
     #[arg(long, value_name = "MINUTES", value_parser = values::minutes, default_value = "5")]
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]

@@ -3,7 +3,7 @@
 use super::columns::TimeUnit;
 use entresol_core::{Cache, FRAGMENT_PAGES_MAX, Mode, PolicyKind, System};
 use entresol_device::{Model, Profile};
-use entresol_lab::config::Warmup;
+use entresol_lab::config::{Redo, Warmup};
 use entresol_lab::replay;
 use entresol_lab::reproduce::Paper;
 use entresol_store::Replacement;
@@ -145,6 +145,12 @@ pub fn replacement(text: &str) -> Result<Replacement, String> {
         "clock" => Ok(Replacement::Clock),
         _ => Err(format!("no replacement is called {text:?}; known are lru, clock")),
     }
+}
+
+/// What the log tells redo.
+pub fn redo(text: &str) -> Result<Redo, String> {
+    Redo::from_name(text)
+        .ok_or_else(|| format!("no log is called {text:?}; known are {}", listed(Redo::ALL.map(Redo::name))))
 }
 
 /// The word for all of the engine's policies for pages.

@@ -7,7 +7,7 @@ use entresol_core::{Config, System};
 use entresol_device::held;
 use entresol_engine::DailyWrites;
 use entresol_lab::bench;
-use entresol_lab::config::{BenchConfig, RealPaths, Run, Warmup};
+use entresol_lab::config::{BenchConfig, RealPaths, Redo, Run, Warmup};
 use entresol_lab::replay::FragmentKnobs;
 use entresol_lab::report::{self, Report, html, terminal};
 use entresol_store::Replacement;
@@ -55,6 +55,7 @@ pub fn config(
         measured,
         warmup: args.warmup,
         checkpoint_interval,
+        redo: Redo::Usual,
         think: args.think_ms,
         seed: args.seed,
         real: real(args)?,

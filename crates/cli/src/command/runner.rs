@@ -1,9 +1,8 @@
 //! Where the experiments are run: on modelled devices, or on real ones as the configuration says.
 
 use entresol_lab::bench::{self, Progress};
-use entresol_lab::config::{BenchConfig, Run};
+use entresol_lab::config::{BenchConfig, Restart, Run};
 use entresol_lab::result::{RestartResult, TpccResult};
-use std::time::Duration;
 
 /// Runs TPC-C.
 pub fn run_tpcc(
@@ -20,11 +19,11 @@ pub fn run_tpcc(
 /// Kills and restarts.
 pub fn run_restart(
     config: &BenchConfig,
-    runs: &[(Run, Duration)],
+    restarts: &[Restart],
     progress: Progress<'_>,
 ) -> anyhow::Result<Vec<RestartResult>> {
     match config.real {
-        None => bench::run_restart(config, runs, progress),
-        Some(_) => bench::restart_real(config, runs, progress),
+        None => bench::run_restart(config, restarts, 1, progress),
+        Some(_) => bench::restart_real(config, restarts, progress),
     }
 }

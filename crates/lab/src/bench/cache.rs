@@ -5,7 +5,7 @@ use crate::config::{BenchConfig, Run};
 use crate::replay::FragmentKnobs;
 use crate::replay::device::Catalogue;
 use anyhow::Context;
-use entresol_core::{Placement, PolicyKind, System};
+use entresol_core::{PolicyKind, System};
 use entresol_device::Device;
 use entresol_engine::{
     DailyWrites, FlashTier, FragmentOptions, FragmentTier, Layer, TierOptions, WriteBudget, flash_bytes,
@@ -73,13 +73,6 @@ impl CacheOptions {
             }
             Self::Fragments(options) => (FragmentTier::open(flash, disk, *options)?, Duration::ZERO),
         })
-    }
-
-    /// FaCE's groups are durable when they are published, so the log can note at no cost what a restart need
-    /// not redo. A disk, LC or SCE would have to sync for that; the paper's baseline, PostgreSQL, has no such
-    /// notes.
-    pub fn knows_what_is_durable(&self) -> bool {
-        matches!(self, Self::Slots(options) if options.policy.placement() == Placement::Log)
     }
 }
 

@@ -19,13 +19,12 @@ pub(crate) mod tpcc;
 pub(crate) mod verify;
 mod warmth;
 
-use crate::config::{BenchConfig, Run, Stage};
+use crate::config::{BenchConfig, Restart, Run, Stage};
 use crate::result::{RestartResult, TpccResult};
 use anyhow::Context;
 use entresol_trace::Trace;
 use record::Recording;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Told how far things are: which run (`usize::MAX`: the load, common to all) and its stage.
 pub type Progress<'a> = &'a (dyn Fn(usize, Stage) + Sync);
@@ -67,21 +66,39 @@ pub fn record_tpcc(
     Ok((result, trace))
 }
 
-/// For each system and checkpoint interval: runs until warm, kills in the middle of an interval, restarts,
-/// and goes on. One after the other: the log that a restart will read stays in memory, and those of two large
-/// runs take more of it than all the rest.
+/// For each of `restarts`: runs until warm, kills in the middle of a checkpoint interval, restarts, and goes
+/// on. `at_once` of them: the log that a restart will read stays in memory, and those of two large runs take
+/// more of it than all the rest. Restarts that differ in the name of their log only are run once.
 pub fn run_restart(
     config: &BenchConfig,
-    runs: &[(Run, Duration)],
+    restarts: &[Restart],
+    at_once: usize,
     progress: Progress<'_>,
 ) -> anyhow::Result<Vec<RestartResult>> {
     let image = image::load(config, progress)?;
-    let restart = |(index, (run, interval)): (usize, &(Run, Duration))| {
-        let result = restart::simulate(config, &image, *run, *interval, &|stage| progress(index, stage))?;
+    let mut distinct: Vec<Restart> = Vec::new();
+    let of: Vec<usize> = restarts.iter().map(|restart| place(&mut distinct, restart)).collect();
+    let results = parallel::map_on(at_once, &distinct, |at, Restart { run, interval, redo }| {
+        let index = of.iter().position(|of| *of == at).expect("a restart that was asked for");
+        let config = BenchConfig { redo: *redo, ..config.clone() };
+        let result = restart::simulate(&config, &image, *run, *interval, &|stage| progress(index, stage))?;
         progress(index, Stage::Done);
         Ok(result)
+    })?;
+    let named = |(restart, at): (&Restart, usize)| restart::under(&results[at], restart.redo);
+    Ok(restarts.iter().zip(of).map(named).collect())
+}
+
+/// The place of a restart among those that differ.
+fn place(distinct: &mut Vec<Restart>, restart: &Restart) -> usize {
+    let same = |other: &Restart| {
+        let alike = other.redo.is_as(restart.redo, restart.run.system);
+        alike && (other.run, other.interval) == (restart.run, restart.interval)
     };
-    runs.iter().enumerate().map(restart).collect()
+    distinct.iter().position(same).unwrap_or_else(|| {
+        distinct.push(*restart);
+        distinct.len() - 1
+    })
 }
 
 pub use cache::{CacheOptions, fragment_options};

@@ -9,7 +9,16 @@ pub fn map<T: Sync, R: Send>(
     items: &[T],
     job: impl Fn(usize, &T) -> anyhow::Result<R> + Sync,
 ) -> anyhow::Result<Vec<R>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    map_on(std::thread::available_parallelism().map_or(1, usize::from), items, job)
+}
+
+/// As [`map`], on at most so many threads.
+pub fn map_on<T: Sync, R: Send>(
+    threads: usize,
+    items: &[T],
+    job: impl Fn(usize, &T) -> anyhow::Result<R> + Sync,
+) -> anyhow::Result<Vec<R>> {
+    let threads = threads.min(items.len());
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<anyhow::Result<R>>>> = items.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {

@@ -9,7 +9,7 @@ use crate::bench::record::Recording;
 use crate::bench::rig::sizes;
 use crate::bench::verify::consistent;
 use crate::bench::{Progress, restart, tpcc};
-use crate::config::{BenchConfig, RealPaths, Run, Stage};
+use crate::config::{BenchConfig, RealPaths, Redo, Restart, Run, Stage};
 use crate::result::{RestartResult, TpccResult};
 use anyhow::{Context, bail};
 use entresol_store::Store;
@@ -88,14 +88,17 @@ fn tpcc_one(
 /// As [`run_tpcc_real`]; and if the process to be killed cannot be started, or ends by itself.
 pub fn restart_real(
     config: &BenchConfig,
-    runs: &[(Run, Duration)],
+    restarts: &[Restart],
     progress: Progress<'_>,
 ) -> anyhow::Result<Vec<RestartResult>> {
     let config = with_paths_as_names(config)?;
-    for (run, interval) in runs {
+    for Restart { run, interval, redo } in restarts {
+        if *redo != Redo::Usual {
+            bail!("the log is the usual one on real devices, not {}", redo.name());
+        }
         describe(&config, *run, *interval, database_pages_max(&config))?.machine()?;
     }
-    let results = runs.iter().enumerate().map(|(index, (run, interval))| {
+    let results = restarts.iter().enumerate().map(|(index, Restart { run, interval, .. })| {
         let result = restart_one(&config, *run, *interval, progress, &|stage| progress(index, stage));
         progress(index, Stage::Done);
         result.with_context(|| name(run))

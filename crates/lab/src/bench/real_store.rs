@@ -4,7 +4,7 @@ use crate::bench::Progress;
 use crate::bench::cache::CacheOptions;
 use crate::bench::image::{self, PAGE_BYTES, store_options};
 use crate::bench::rig::Rig;
-use crate::config::RealPaths;
+use crate::config::{RealPaths, knows_what_is_durable};
 use anyhow::Context;
 use entresol_core::System;
 use entresol_device::{BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Device, FileOptions, OpenDevice, open_device};
@@ -70,7 +70,7 @@ impl RealStore {
             tier: self.tier.clone(),
             options: Options {
                 replacement: self.replacement,
-                durable_notes: self.tier.as_ref().is_some_and(CacheOptions::knows_what_is_durable),
+                durable_notes: knows_what_is_durable(self.system),
                 ..store_options(self.frames, Some(self.checkpoint_interval))
             },
             modelled: Vec::new(),

@@ -2,18 +2,24 @@
 //! on.
 
 use crate::bench::digest;
-use crate::bench::image::{CPU, Image};
+use crate::bench::image::{CPU, Image, PAGE_BYTES};
 use crate::bench::rig::{Media, Rig, sizes};
 use crate::bench::tpcc::{REPORTS, clients, in_simulation, warm_up};
 use crate::bench::verify::consistent;
-use crate::config::{BenchConfig, Run, Stage};
+use crate::config::{BenchConfig, Redo, Run, Stage};
 use crate::result::RestartResult;
 use anyhow::{Context, bail};
+use entresol_core::PageId;
+use entresol_device::Counters;
 use entresol_runtime::sim::{self, Outcome, SimConfig, Simulation};
 use entresol_runtime::{now, sleep};
-use entresol_store::Store;
+use entresol_store::{PageWatcher, Store};
 use entresol_tpcc::{Database, Kind};
 use parking_lot::Mutex;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often the run looks whether a checkpoint has ended.
@@ -37,13 +43,30 @@ pub fn simulate(
         restart_and_look(config, image, run, interval, &media.fork()).with_context(what)?;
     let mut result = restart(config, image, run, interval, &media, progress).with_context(what)?;
     result.consistency_ok &= consistent_at_once;
-    result.tpmC_before = before;
+    result.tpmC_before = before.tpm_c;
+    result.turnover = before.turnover;
     result.digest = digest::of(&result, 0);
     Ok(result)
 }
 
-/// Runs until half an interval after a checkpoint; then everything in memory is lost. Returns tpmC since that
-/// checkpoint.
+/// The result of a restart under a log of another name that is the same for its system.
+pub fn under(result: &RestartResult, redo: Redo) -> RestartResult {
+    let mut named = RestartResult { redo: redo.name().into(), digest: String::new(), ..result.clone() };
+    named.digest = digest::of(&named, 0);
+    named
+}
+
+/// What happened from the last checkpoint until a kill.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BeforeKill {
+    /// tpmC.
+    pub tpm_c: f64,
+    /// Pages written to flash by the slots.
+    pub turnover: f64,
+}
+
+/// Runs until half an interval after a checkpoint; then everything in memory is lost. Returns what happened
+/// since that checkpoint.
 pub fn run_until_kill(
     config: &BenchConfig,
     image: &Image,
@@ -51,8 +74,8 @@ pub fn run_until_kill(
     interval: Duration,
     media: &Media,
     progress: &(dyn Fn(Stage) + Sync),
-) -> anyhow::Result<f64> {
-    let ended: Mutex<Option<anyhow::Result<f64>>> = Mutex::new(None);
+) -> anyhow::Result<BeforeKill> {
+    let ended: Mutex<Option<anyhow::Result<BeforeKill>>> = Mutex::new(None);
     let simulation = Simulation::new(SimConfig { seed: config.seed, ..SimConfig::default() });
     let outcome = simulation.run(|| {
         let result = (|| {
@@ -66,8 +89,15 @@ pub fn run_until_kill(
                 forget();
                 progress(stage);
             })?;
-            if let Some(tpm_c) = to_mid_interval(&store, &driver, interval, &forget) {
-                return Ok(tpm_c);
+            let written = Cell::new(0);
+            let at_checkpoint = || {
+                forget();
+                written.set(store.metrics().tier.flash_writes);
+            };
+            if let Some(tpm_c) = to_mid_interval(&store, &driver, interval, &at_checkpoint) {
+                let tier = store.metrics().tier;
+                let turnover = (tier.flash_writes - written.get()) as f64 / tier.slots.max(1) as f64;
+                return Ok(BeforeKill { tpm_c, turnover });
             }
             driver.finish()?;
             bail!("a client stopped without an error")
@@ -86,7 +116,7 @@ pub fn run_until_kill(
     }
 }
 
-/// Runs on until half an interval after the next checkpoint; `meanwhile` is called now and then. Returns tpmC
+/// Runs on until half an interval after the next checkpoint, at the end of which `meanwhile` is called. Returns tpmC
 /// since that checkpoint, `None` if a client has failed.
 pub fn to_mid_interval(
     store: &Store,
@@ -96,7 +126,7 @@ pub fn to_mid_interval(
 ) -> Option<f64> {
     let checkpoints = store.metrics().checkpoints;
     while store.metrics().checkpoints == checkpoints && !driver.has_failed() {
-        sleep(POLL);
+        sleep(POLL.min(interval / 20));
     }
     meanwhile();
     let start = driver.snapshot();
@@ -151,11 +181,16 @@ pub fn restart_on(
     check: &dyn Fn(&Store) -> anyhow::Result<bool>,
 ) -> anyhow::Result<RestartResult> {
     let began = now();
+    let idle = rig.counters(run);
     let (layer, directory_restore) = rig.reopen_layer()?;
-    let (parts, options) = rig.parts(layer);
+    let (parts, mut options) = rig.parts(layer);
+    let touched = Arc::new(Touched::default());
+    options.watcher = Some(touched.clone());
     let (store, report) = Store::open(parts, options)?;
     store.model_cpu(CPU);
     let restart_s = now().since(began).as_secs_f64();
+    let pages_touched = touched.stop();
+    let restart_io = io(&idle, &rig.counters(run));
     let driver = entresol_tpcc::start(&Database::open(&store)?, &clients(config))?;
     for _ in 0..REPORTS {
         rig.forget_log(&store);
@@ -182,12 +217,49 @@ pub fn restart_on(
         restart_s,
         directory_restore_s: directory_restore.as_secs_f64(),
         log_bytes: report.log_bytes,
+        redo: config.redo.name().to_owned(),
+        pages_touched,
+        restart_io,
         redo_pages: report.redo_fetched,
         redo_from_flash_share: share(report.redo_from_flash, report.redo_fetched),
         tpmC_after: curve(restart_s, &statistics.new_orders_per_second, config.measured),
         consistency_ok,
         ..RestartResult::default()
     })
+}
+
+/// Pages read and written between two counts of flash and disk.
+fn io(before: &(Counters, Counters), after: &(Counters, Counters)) -> [u64; 4] {
+    let pages = |before: u64, after: u64| (after - before) / u64::from(PAGE_BYTES);
+    let of = |before: &Counters, after: &Counters| {
+        [pages(before.read_bytes, after.read_bytes), pages(before.written_bytes, after.written_bytes)]
+    };
+    let [flash, disk] = [of(&before.0, &after.0), of(&before.1, &after.1)];
+    [flash[0], flash[1], disk[0], disk[1]]
+}
+
+/// Counts the different pages that are touched until it is stopped.
+#[derive(Debug, Default)]
+struct Touched {
+    pages: Mutex<Option<HashSet<PageId>>>,
+    stopped: AtomicBool,
+}
+
+impl Touched {
+    fn stop(&self) -> u64 {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.pages.lock().take().map_or(0, |pages| pages.len() as u64)
+    }
+}
+
+impl PageWatcher for Touched {
+    fn fixed(&self, page: PageId) {
+        if !self.stopped.load(Ordering::Relaxed) {
+            self.pages.lock().get_or_insert_default().insert(page);
+        }
+    }
+
+    fn changed(&self, _: PageId) {}
 }
 
 fn share(part: u64, whole: u64) -> f64 {

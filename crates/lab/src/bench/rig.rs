@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Bytes of the paper's database, to which it relates its flash sizes (FaCE §5.2, tables 3 and 4): what a
 /// scaled-down one stands for.
-const PAPER_DATABASE_BYTES: u64 = 50_000_000_000;
+pub const PAPER_DATABASE_BYTES: u64 = 50_000_000_000;
 /// What [`Rig::forget_log`] keeps at least of the log's end, and of its beginning with the master record.
 const LOG_KEPT_BYTES: u64 = 8 << 20;
 /// Fewest DRAM frames: each client pins a few at once.
@@ -142,6 +142,7 @@ impl Media {
         let log = build(log_device(&config.flash_device), &self.log)?;
         let flash = self.flash.as_ref().map(|media| build(&config.flash_device, media)).transpose()?;
         let tier = CacheOptions::of(config, run, slots)?;
+        let (durable_notes, full_page_writes) = config.redo.notes_and_images(run.system);
         Ok(Rig {
             modelled: [Some(&disk), Some(&log), flash.as_ref()].into_iter().flatten().cloned().collect(),
             disk,
@@ -150,7 +151,8 @@ impl Media {
             flash: flash.map(|device| device as Arc<dyn Device>),
             options: Options {
                 replacement: config.replacement,
-                durable_notes: tier.as_ref().is_some_and(CacheOptions::knows_what_is_durable),
+                durable_notes,
+                full_page_writes,
                 ..store_options(frames as usize, Some(checkpoint_interval))
             },
             tier,

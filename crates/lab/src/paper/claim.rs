@@ -8,7 +8,8 @@
 //!    evidence does not have the numbers. It takes bounds from the tolerance that it is given.
 //! 3. Add evidence that contradicts it to the tests of the paper: the claim, and only it, must fail.
 //! 4. Run `reproduce`. If the claim does not hold, write into `reason` what is known about it, without a full
-//!    stop.
+//!    stop. If a constant of ours was set on the very figure, name it in `set_on_it`. If the bound is far from
+//!    the paper's figure, give that as `figure`.
 //! 5. Run the golden tests of the paper with `UPDATE_EXPECT=1` and read the difference.
 //!
 //! A new list is also named in `claims` of its paper, and judged in the paper's chapter of
@@ -17,6 +18,7 @@
 //! Invariants:
 //! - An id names one claim only.
 //! - A reason is a field of its claim. So the words of a claim can change, and its reason stays.
+//! - A claim that a constant was set on is never counted as held.
 //! - [`crate::reproduce::run`] judges each claim of a paper once, in the order of `claims`.
 
 use super::tolerance::Tolerance;
@@ -34,10 +36,30 @@ pub struct Statement {
     pub says: &'static str,
     /// The same tolerance, as data.
     pub tolerance: Tolerance,
-    /// What to run where the claim was not tested.
+    /// What to run where the claim was not judged.
     pub needs: &'static str,
     /// Why it does not hold, where it does not.
     pub reason: Option<&'static str>,
+    /// The constant of ours that was set on this figure, where there is one. What it makes true is
+    /// [`Outcome::Given`], never held.
+    pub set_on_it: Option<&'static str>,
+    /// The paper's own figure of the value that the tolerance bounds, where the bound is far from it. Then a
+    /// second verdict says whether ours is within 25 % of it.
+    pub figure: Option<f64>,
+}
+
+impl Statement {
+    /// A statement that says nothing yet: what most claims leave as it is.
+    pub const BASE: Self = Self {
+        id: "",
+        source: "",
+        says: "",
+        tolerance: Tolerance::Direction,
+        needs: "nothing",
+        reason: None,
+        set_on_it: None,
+        figure: None,
+    };
 }
 
 /// A claim over evidence of type `E`: results of runs.
@@ -54,18 +76,27 @@ pub struct Judged {
     /// The claim, judged.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// Why it does not hold here; empty if it holds, was not tested, or nothing is known.
+    /// Why it does not hold here, or what gives it; empty if it holds, was not judged, or nothing is known.
     pub why: &'static str,
 }
 
 impl<E: ?Sized> Claim<E> {
     /// Judges the claim on the first of the evidence that has its numbers.
     fn judged(&self, evidence: &[&E]) -> Judged {
-        let of = |evidence: &&E| (self.judge)(evidence, self.statement.tolerance);
-        let checks = evidence.iter().map(of).find(|checks| !checks.is_empty()).unwrap_or_default();
-        let verdict = Verdict::of(&self.statement, checks);
-        let fails = verdict.outcome == Outcome::DoesNotHold;
-        Judged { verdict, why: self.statement.reason.filter(|_| fails).unwrap_or_default() }
+        let Self { statement, judge } = self;
+        let numbers = |evidence: &&E| {
+            let checks = judge(evidence, statement.tolerance);
+            let close = |figure| judge(evidence, Tolerance::within_a_quarter(figure));
+            (!checks.is_empty()).then(|| (checks, statement.figure.map(close)))
+        };
+        let (checks, close) = evidence.iter().find_map(numbers).unwrap_or_default();
+        let verdict = Verdict::of(statement, checks, close);
+        let why = match verdict.outcome {
+            Outcome::DoesNotHold => statement.reason,
+            Outcome::Given => statement.set_on_it,
+            Outcome::Holds | Outcome::NotJudged => None,
+        };
+        Judged { verdict, why: why.unwrap_or_default() }
     }
 }
 

@@ -8,6 +8,7 @@ const HALVES: Claim<[f64]> = Claim {
         tolerance: Tolerance::AtMost(0.5),
         needs: "a run",
         reason: Some("theirs was smaller"),
+        ..Statement::BASE
     },
     judge: |shares, tolerance| {
         let check = |share: &f64| Check { agrees: tolerance.allows(*share), numbers: share.to_string() };
@@ -27,7 +28,33 @@ fn a_reason_is_given_where_the_claim_fails_and_there_only() {
     };
     assert_eq!(outcome(&[0.5, 0.25]), (Outcome::Holds, "", "0.5; 0.25".into()));
     assert_eq!(outcome(&[0.5, 0.75]), (Outcome::DoesNotHold, "theirs was smaller", "0.5; 0.75 ✗".into()));
-    assert_eq!(outcome(&[]), (Outcome::NotTested, "", "needs a run".into()));
+    assert_eq!(outcome(&[]), (Outcome::NotJudged, "", "needs a run".into()));
+}
+
+#[test]
+fn what_a_constant_was_set_on_is_never_held() {
+    let set = Statement { set_on_it: Some("a rate of ours"), ..HALVES.statement };
+    let outcome = |evidence: &[f64]| {
+        let judged = judged([&Claim { statement: set, ..HALVES }], &[evidence]).remove(0);
+        (judged.verdict.outcome, judged.why)
+    };
+    assert_eq!(outcome(&[0.5]), (Outcome::Given, "a rate of ours"));
+    assert_eq!(outcome(&[0.75]), (Outcome::DoesNotHold, "theirs was smaller"));
+    assert_eq!(outcome(&[]), (Outcome::NotJudged, ""));
+}
+
+#[test]
+fn the_stricter_verdict_is_about_the_papers_own_figure() {
+    let with = Statement { figure: Some(0.4), ..HALVES.statement };
+    let strictly = |evidence: &[f64]| {
+        let judged = judged([&Claim { statement: with, ..HALVES }], &[evidence]).remove(0);
+        (judged.verdict.outcome, judged.verdict.within_a_quarter)
+    };
+    assert_eq!(strictly(&[0.31, 0.49]), (Outcome::Holds, Some(true)));
+    assert_eq!(strictly(&[0.25]), (Outcome::Holds, Some(false)), "held, and far from the figure");
+    assert_eq!(strictly(&[0.51]), (Outcome::DoesNotHold, Some(false)));
+    assert_eq!(strictly(&[]), (Outcome::NotJudged, None));
+    assert_eq!(one(&[&[0.25]]).verdict.within_a_quarter, None);
 }
 
 #[test]
@@ -40,8 +67,8 @@ fn new_words_keep_the_reason() {
 #[test]
 fn the_first_evidence_with_numbers_counts() {
     assert_eq!(one(&[&[], &[0.75], &[0.25]]).verdict.numbers, "0.75 ✗");
-    assert_eq!(one(&[&[], &[]]).verdict.outcome, Outcome::NotTested);
-    assert_eq!(one(&[]).verdict.outcome, Outcome::NotTested);
+    assert_eq!(one(&[&[], &[]]).verdict.outcome, Outcome::NotJudged);
+    assert_eq!(one(&[]).verdict.outcome, Outcome::NotJudged);
 }
 
 #[test]

@@ -27,6 +27,11 @@ pub enum Tolerance {
 }
 
 impl Tolerance {
+    /// A quarter more or less than the paper's figure.
+    pub const fn within_a_quarter(figure: f64) -> Self {
+        Tolerance::Between(0.75 * figure, 1.25 * figure)
+    }
+
     /// Whether it allows a value.
     pub fn allows(self, value: f64) -> bool {
         self.allows_of(value, 1.0)

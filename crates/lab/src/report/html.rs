@@ -103,17 +103,21 @@ fn render_chart(out: &mut String, chart: &Chart) {
 
 fn render_verdicts(out: &mut String, verdicts: &[Verdict]) {
     push(out, "<div class=\"wide\"><table class=\"verdicts\">\n<thead>\n");
-    push(out, "<tr><th>verdict</th><th>source</th><th>claim</th><th>numbers</th></tr>\n</thead>\n<tbody>\n");
+    push(
+        out,
+        "<tr><th>verdict</th><th>source</th><th>claim</th><th>numbers</th><th>strictly</th></tr>\n</thead>\n<tbody>\n",
+    );
     for verdict in verdicts {
         let (class, mark) = match verdict.outcome {
             Outcome::Holds => ("holds", "✓"),
             Outcome::DoesNotHold => ("fails", "✗"),
-            Outcome::NotTested => ("untested", "–"),
+            Outcome::Given => ("given", "="),
+            Outcome::NotJudged => ("unjudged", "–"),
         };
-        let cells = [verdict.source, verdict.claim, verdict.numbers.as_str()].map(escaped);
-        let [source, claim, numbers] = cells;
+        let cells = [verdict.source, verdict.claim, verdict.numbers.as_str(), verdict.strictly()];
+        let [source, claim, numbers, strictly] = cells.map(escaped);
         push(out, &format!("<tr class=\"{class}\"><td>{mark} {}</td>", verdict.outcome));
-        push(out, &format!("<td>{source}</td><td>{claim}</td><td>{numbers}</td></tr>\n"));
+        push(out, &format!("<td>{source}</td><td>{claim}</td><td>{numbers}</td><td>{strictly}</td></tr>\n"));
     }
     push(out, "</tbody>\n</table></div>\n");
 }

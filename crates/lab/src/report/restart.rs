@@ -1,14 +1,15 @@
-//! The report of `bench restart`: FaCE's table 6 and figure 6 with ours.
+//! The report of `bench restart`: FaCE's table 6 and figure 6 with ours, a row for each system and log.
 
 use super::model::{Axis, Block, Chart, Column, Line, LineChart, Report, Section, Table};
-use super::text::{NONE, decimal, or_none, percent, whole, yes_no};
+use super::text::{NONE, decimal, or_none, percent, seconds, whole, yes_no};
+use crate::config::Redo;
 use crate::paper::face::restart::{WINDOW_S, judged_restart, windows};
 use crate::paper::{NOT_A_TPC_RESULT, face};
 use crate::result::RestartResult;
 use entresol_core::System;
 
 /// Builds the report. `results` are of one configuration: any systems and checkpoint intervals on one pair of
-/// devices. `extra` is configuration that results do not carry (name and value).
+/// devices, under any logs. `extra` is configuration that results do not carry (name and value).
 pub fn restart_report(results: &[RestartResult], extra: &[(String, String)]) -> Report {
     let mut sections = vec![table_6(results), figure_6(results)];
     sections.push(Section {
@@ -37,46 +38,60 @@ fn intervals(results: &[RestartResult]) -> Vec<f64> {
     intervals
 }
 
-fn systems(results: &[RestartResult]) -> Vec<&str> {
-    let rank = |name: &str| System::ALL.iter().position(|s| s.name() == name).unwrap_or(System::ALL.len());
-    let mut names: Vec<&str> = results.iter().map(|r| r.system.as_str()).collect();
-    names.sort_by_key(|name| (rank(name), *name));
-    names.dedup();
-    names
+/// A row of the tables: a system, and what its log tells redo.
+type Kind<'a> = (&'a str, &'a str);
+
+/// Systems under each log, logs in the order of [`Redo::ALL`].
+fn kinds(results: &[RestartResult]) -> Vec<Kind<'_>> {
+    let system = |name: &str| System::ALL.iter().position(|s| s.name() == name);
+    let log = |name: &str| Redo::ALL.iter().position(|redo| redo.name() == name);
+    let mut kinds: Vec<Kind<'_>> = results.iter().map(|r| (r.system.as_str(), r.redo.as_str())).collect();
+    kinds.sort_by_key(|kind| (log(kind.1), system(kind.0).is_none(), system(kind.0), *kind));
+    kinds.dedup();
+    kinds
 }
 
-fn at<'a>(results: &'a [RestartResult], system: &str, interval: f64) -> Option<&'a RestartResult> {
-    results.iter().find(|r| r.system == system && r.checkpoint_interval_s == interval)
+fn about(redo: &str) -> String {
+    Redo::from_name(redo).map_or_else(|| redo.to_owned(), |redo| redo.about().to_owned())
+}
+
+fn at<'a>(results: &'a [RestartResult], kind: Kind<'_>, interval: f64) -> Option<&'a RestartResult> {
+    results
+        .iter()
+        .find(|r| (r.system.as_str(), r.redo.as_str()) == kind && r.checkpoint_interval_s == interval)
 }
 
 fn table_6(results: &[RestartResult]) -> Section {
     let intervals = intervals(results);
     let heads = |interval: &f64| {
-        let head = format!("every {interval} s");
+        let head = format!("every {} s", seconds(*interval));
         [
             Column::numbers("paper").under(&head),
             Column::numbers("ours").under(&head),
             Column::numbers("× faster").under(&head),
         ]
     };
-    let columns = std::iter::once(Column::words("system")).chain(intervals.iter().flat_map(heads)).collect();
-    let row = |name: &str| {
+    let mut columns = vec![Column::words("system"), Column::words("log")];
+    columns.extend(intervals.iter().flat_map(heads));
+    let row = |(name, redo): Kind<'_>| {
         let cells = intervals.iter().flat_map(|interval| {
             let paper = System::from_name(name).and_then(|system| face::restart_s(system, *interval));
-            let ours = at(results, name, *interval).map(|r| r.restart_s);
-            let disk = at(results, System::DiskOnly.name(), *interval).map(|r| r.restart_s);
+            let paper = paper.filter(|_| redo == Redo::Plain.name());
+            let ours = at(results, (name, redo), *interval).map(|r| r.restart_s);
+            let disk = at(results, (System::DiskOnly.name(), redo), *interval).map(|r| r.restart_s);
             let factor = ours.zip(disk).map(|(ours, disk)| disk / ours);
             [or_none(paper, whole), or_none(ours, |s| decimal(s, 1)), or_none(factor, |x| decimal(x, 1))]
         });
-        std::iter::once(name.to_owned()).chain(cells).collect()
+        [name.to_owned(), about(redo)].into_iter().chain(cells).collect()
     };
-    let rows = systems(results).into_iter().map(row).collect();
+    let rows = kinds(results).into_iter().map(row).collect();
     Section {
         title: "Table 6: seconds to restart".into(),
         blocks: vec![
             Block::Table(Table { columns, rows }),
             Block::Text(
-                "Columns: time between checkpoints. × faster: disk-only's time by the system's, both ours."
+                "Columns: time between checkpoints. × faster: disk-only's time by the system's, both ours, under the same log. \
+                 The paper's PostgreSQL had no notes of durable pages."
                     .into(),
             ),
         ],
@@ -86,17 +101,23 @@ fn table_6(results: &[RestartResult]) -> Section {
 /// Throughput after the kill, at the longest interval first as in the paper.
 fn figure_6(results: &[RestartResult]) -> Section {
     let mut blocks = Vec::new();
-    for interval in intervals(results).into_iter().rev() {
-        let line = |name: &str| {
-            let means = windows(&at(results, name, interval)?.tpmC_after);
+    let kinds = kinds(results);
+    let mut logs: Vec<&str> = kinds.iter().map(|kind| kind.1).collect();
+    logs.dedup();
+    for (interval, log) in
+        intervals(results).into_iter().rev().flat_map(|i| logs.iter().map(move |l| (i, *l)))
+    {
+        let line = |kind: &Kind<'_>| {
+            let means = windows(&at(results, *kind, interval)?.tpmC_after);
             let points = means.iter().enumerate().map(|(k, tpmc)| (k as f64 * WINDOW_S, *tpmc)).collect();
-            Some(Line { series: name.into(), paper: false, points })
+            Some(Line { series: kind.0.into(), paper: false, points })
         };
+        let with = if logs.len() > 1 { format!("; log: {}", about(log)) } else { String::new() };
         blocks.push(Block::Chart(Chart::Lines(LineChart {
-            title: format!("Throughput after the kill, checkpoint every {interval} s"),
+            title: format!("Throughput after the kill, checkpoint every {} s{with}", seconds(interval)),
             x_label: "seconds since the kill".into(),
             y_label: format!("tpmC, means of {WINDOW_S:.0} s"),
-            lines: systems(results).into_iter().filter_map(line).collect(),
+            lines: kinds.iter().filter(|kind| kind.1 == log).filter_map(line).collect(),
             axis: Axis::Even,
             in_terminal: true,
         })));
@@ -111,6 +132,7 @@ fn minutes_after(results: &[RestartResult]) -> Table {
     let per_minute = (60.0 / WINDOW_S) as usize;
     let mut columns = vec![
         Column::words("system"),
+        Column::words("log"),
         Column::numbers("checkpoint, s"),
         Column::numbers("before").under("tpmC"),
     ];
@@ -121,7 +143,8 @@ fn minutes_after(results: &[RestartResult]) -> Table {
             let inside = means.get(minute * per_minute..(minute + 1) * per_minute)?;
             Some(inside.iter().sum::<f64>() / per_minute as f64)
         };
-        let mut cells = vec![r.system.clone(), decimal(r.checkpoint_interval_s, 0), whole(r.tpmC_before)];
+        let mut cells = vec![r.system.clone(), about(&r.redo)];
+        cells.extend([seconds(r.checkpoint_interval_s), whole(r.tpmC_before)]);
         cells.extend((0..MINUTES).map(|m| or_none(minute(m), whole)));
         cells
     };
@@ -129,38 +152,52 @@ fn minutes_after(results: &[RestartResult]) -> Table {
 }
 
 fn ordered(results: &[RestartResult]) -> Vec<&RestartResult> {
-    let of = |name| intervals(results).into_iter().filter_map(move |interval| at(results, name, interval));
-    systems(results).into_iter().flat_map(of).collect()
+    let of = |kind| intervals(results).into_iter().filter_map(move |interval| at(results, kind, interval));
+    kinds(results).into_iter().flat_map(of).collect()
 }
 
+/// What each restart read and wrote: where its time went.
 fn recovery(results: &[RestartResult]) -> Section {
-    let columns = vec![
-        Column::words("system"),
-        Column::numbers("checkpoint, s"),
-        Column::numbers("restart, s"),
-        Column::numbers("directory, s"),
-        Column::numbers("log read, MiB"),
-        Column::numbers("pages").under("redo"),
-        Column::numbers("from flash, %").under("redo"),
-        Column::words("consistent"),
-        Column::words("digest"),
-    ];
+    let mut columns = vec![Column::words("system"), Column::words("log")];
+    let numbers = ["checkpoint, s", "restart, s", "directory, s", "log read, MiB", "turnover"];
+    columns.extend(numbers.map(Column::numbers));
+    columns.extend(
+        ["touched", "fetched", "from flash, %"].map(|name| Column::numbers(name).under("pages of redo")),
+    );
+    let io = ["flash reads", "flash writes", "disk reads", "disk writes"];
+    columns.extend(io.map(|name| Column::numbers(name).under("pages")));
+    columns.extend(["consistent", "digest"].map(Column::words));
     let row = |r: &RestartResult| {
-        let flash = |value: String| if r.system == System::DiskOnly.name() { NONE.into() } else { value };
+        let cached = System::from_name(&r.system).is_some_and(System::has_cache);
+        let flash = |value: String| if cached { value } else { NONE.into() };
+        let [flash_reads, flash_writes, disk_reads, disk_writes] =
+            r.restart_io.map(|pages| whole(pages as f64));
         vec![
             r.system.clone(),
-            decimal(r.checkpoint_interval_s, 0),
+            about(&r.redo),
+            seconds(r.checkpoint_interval_s),
             decimal(r.restart_s, 2),
             flash(decimal(r.directory_restore_s, 3)),
             decimal(r.log_bytes as f64 / (1 << 20) as f64, 1),
+            flash(decimal(r.turnover, 2)),
+            whole(r.pages_touched as f64),
             whole(r.redo_pages as f64),
             flash(percent(r.redo_from_flash_share)),
+            flash(flash_reads),
+            flash(flash_writes),
+            disk_reads,
+            disk_writes,
             yes_no(r.consistency_ok),
             r.digest.clone(),
         ]
     };
     let rows = ordered(results).into_iter().map(row).collect();
-    Section { title: "Recovery".into(), blocks: vec![Block::Table(Table { columns, rows })] }
+    let text = "Turnover: pages written to flash from the last checkpoint until the kill, by its slots. Touched: different pages; \
+                a page that DRAM evicts meanwhile is fetched again.";
+    Section {
+        title: "Recovery".into(),
+        blocks: vec![Block::Table(Table { columns, rows }), Block::Text(text.into())],
+    }
 }
 
 fn configuration(results: &[RestartResult], extra: &[(String, String)]) -> Vec<(String, String)> {

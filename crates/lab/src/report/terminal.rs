@@ -85,26 +85,29 @@ fn render_section(out: &mut String, section: &Section, paint: &Paint) {
 /// Claims that were judged, each with its numbers; then how many were not, and what they need if that is one
 /// thing.
 fn render_verdicts(out: &mut String, verdicts: &[Verdict], paint: &Paint) {
-    let mut untested = 0;
+    let mut unjudged = 0;
     let mut needs = BTreeSet::new();
     for verdict in verdicts {
         let head = match verdict.outcome {
             Outcome::Holds => paint.green("✓ holds        "),
             Outcome::DoesNotHold => paint.red("✗ does not hold"),
-            Outcome::NotTested => {
-                untested += 1;
+            Outcome::Given => paint.dim("= given        "),
+            Outcome::NotJudged => {
+                unjudged += 1;
                 needs.insert(verdict.numbers.as_str());
                 continue;
             }
         };
         line(out, &format!("{head}  {}: {}", verdict.source, verdict.claim));
-        line(out, &paint.dim(&format!("                 {}", verdict.numbers)));
+        let strictly = if verdict.within_a_quarter.is_some() { "; " } else { "" };
+        let numbers = format!("{}{strictly}{}", verdict.numbers, verdict.strictly());
+        line(out, &paint.dim(&format!("                 {numbers}")));
     }
-    if untested > 0 {
+    if unjudged > 0 {
         let count = match verdicts.len() {
-            all if all == untested => format!("None of the paper's {all} claims is tested by these runs"),
-            all if untested == 1 => format!("One of the paper's {all} claims is not tested by these runs"),
-            all => format!("{untested} of the paper's {all} claims are not tested by these runs"),
+            all if all == unjudged => format!("None of the paper's {all} claims is judged by these runs"),
+            all if unjudged == 1 => format!("One of the paper's {all} claims is not judged by these runs"),
+            all => format!("{unjudged} of the paper's {all} claims are not judged by these runs"),
         };
         let why = match needs.pop_first() {
             Some(need) if needs.is_empty() => format!(": {need}."),

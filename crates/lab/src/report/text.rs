@@ -48,6 +48,11 @@ pub fn with_half(value: String, half: Option<String>) -> String {
     half.map_or(value.clone(), |half| format!("{value} ± {half}"))
 }
 
+/// Seconds: whole ones without decimals, others with two.
+pub fn seconds(value: f64) -> String {
+    if value.fract().abs() < 1e-9 { decimal(value, 0) } else { decimal(value, 2) }
+}
+
 /// Bytes in the largest unit of a thousand that leaves at least one before the point.
 pub fn size_of(bytes: f64) -> String {
     match bytes {

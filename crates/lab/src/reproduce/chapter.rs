@@ -35,6 +35,8 @@ pub struct Chapter {
     pub rows: Vec<Row>,
     /// Claims.
     pub claims: Vec<Judged>,
+    /// What the verdicts depend on, and where they turn: a sentence each, shown with the summary.
+    pub depends_on: Vec<String>,
     /// Plots and tables in the paper's form.
     #[serde(skip)]
     pub sections: Vec<Section>,
@@ -76,10 +78,18 @@ impl Default for Rows {
 }
 
 impl Chapter {
-    /// How many claims hold, do not hold, were not tested.
-    pub fn tally(&self) -> [usize; 3] {
-        [Outcome::Holds, Outcome::DoesNotHold, Outcome::NotTested]
+    /// How many claims had each outcome, in the order of [`Outcome::ALL`].
+    pub fn tally(&self) -> [usize; 4] {
+        Outcome::ALL
             .map(|outcome| self.claims.iter().filter(|claim| claim.verdict.outcome == outcome).count())
+    }
+
+    /// Of the claims with a stricter verdict, how many are within 25 % of the paper's figure, and how many
+    /// there are.
+    pub fn within_a_quarter(&self) -> [usize; 2] {
+        let strict: Vec<bool> =
+            self.claims.iter().filter_map(|claim| claim.verdict.within_a_quarter).collect();
+        [strict.iter().filter(|within| **within).count(), strict.len()]
     }
 
     /// The numbers as a table.
@@ -109,10 +119,10 @@ impl Chapter {
     /// move a little when a policy or a model is improved.
     pub fn verdict_lines(&self) -> String {
         let line = |claim: &Judged| {
-            format!(
-                "{}: {}: {}: {}\n",
-                self.paper, claim.verdict.outcome, claim.verdict.source, claim.verdict.claim
-            )
+            let verdict = &claim.verdict;
+            let strictly = if verdict.within_a_quarter.is_some() { ", " } else { "" };
+            let outcome = format!("{}{strictly}{}", verdict.outcome, verdict.strictly());
+            format!("{}: {outcome}: {}: {}\n", self.paper, verdict.source, verdict.claim)
         };
         self.claims.iter().map(line).collect()
     }

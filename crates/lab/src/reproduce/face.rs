@@ -5,11 +5,12 @@
 
 use super::chapter::{Chapter, Rows};
 use super::{Context, Effort, Paper};
+use crate::bench::rig::PAPER_DATABASE_BYTES;
 use crate::bench::{run_restart, run_tpcc};
 use crate::config::FIGURE_4;
-use crate::config::{BenchConfig, Run, Stage, Warmup};
+use crate::config::{BenchConfig, Redo, Restart, Run, Stage, Warmup};
 use crate::paper::face::machines::{self, DRAM_PERCENT, Machines};
-use crate::paper::face::restart::judged_restart;
+use crate::paper::face::restart::{self, judged_restart};
 use crate::paper::face::{self, judged_tpcc};
 use crate::paper::judged;
 use crate::replay::FragmentKnobs;
@@ -25,6 +26,8 @@ const LC: System = System::Cached(PolicyKind::Lc);
 /// The flash of figure 5 (6 GB) and of table 6 (4 GB), in per cent of the database.
 const FIGURE_5_PERCENT: f64 = 12.0;
 const TABLE_6_PERCENT: f64 = 8.0;
+/// Intervals of table 6 that are also run scaled with the database, seconds.
+const SCALED_INTERVALS_S: [f64; 2] = [60.0, 180.0];
 /// Disk arrays of figure 5.
 const ARRAYS: [(&str, f64); 4] = [("raid0-4", 4.0), ("raid0-8", 8.0), ("raid0-12", 12.0), ("raid0-16", 16.0)];
 
@@ -42,6 +45,8 @@ struct Plan {
     steps: usize,
     arrays: &'static [(&'static str, f64)],
     intervals: &'static [u64],
+    /// Restarts under way at a time: see [`run_restart`].
+    restarts_at_once: usize,
 }
 
 impl Plan {
@@ -57,6 +62,7 @@ impl Plan {
                 steps: 2,
                 arrays: &[],
                 intervals: &[60],
+                restarts_at_once: 2,
             },
             Effort::Full => Self {
                 warehouses: 10,
@@ -68,6 +74,7 @@ impl Plan {
                 steps: 5,
                 arrays: &ARRAYS,
                 intervals: &[60, 120, 180],
+                restarts_at_once: 1,
             },
         }
     }
@@ -85,6 +92,7 @@ impl Plan {
             measured: self.measured,
             warmup: self.warmup,
             checkpoint_interval: Duration::from_secs(180),
+            redo: Redo::Usual,
             think: Duration::ZERO,
             seed: context.seed,
             real: None,
@@ -104,23 +112,31 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     let dram = more_dram(context, &plan, &config)?;
     let arrays = more_disks(context, &plan, &config)?;
     let restarts = restarts(context, &plan, &config)?;
+    let scaled = scaled_restarts(context, &plan, &config, mlc.first().map_or(0, |r| r.database_pages))?;
     (context.progress)("done", 1.0);
 
     let machines = Machines { mlc, dram, arrays };
     let mut claims = judged_tpcc(&[&machines.mlc, &slc]);
     claims.extend(judged(machines::CLAIMS, &[&machines]));
     claims.extend(judged_restart(&restarts));
+    claims.extend(judged(restart::SCALED, &[scaled.as_slice()]));
     let mut sections = of_report(tpcc_report(&machines.mlc, &[]).sections, "Figure 4b", &slc);
     sections.push(table_5(&machines));
     sections.extend(figure_5(&machines));
     sections.extend(restart_report(&restarts, &[]).sections);
+    let scaled_sections = restart_report(&scaled, &[]).sections.into_iter();
+    sections.extend(scaled_sections.map(|section| Section {
+        title: format!("{}, checkpoints scaled with the database", section.title),
+        ..section
+    }));
     sections.retain(|section| !section.blocks.iter().any(|block| matches!(block, Block::Verdicts(_))));
     Ok(Chapter {
         paper: Paper::Face.name(),
         title: Paper::Face.title(),
         setup: setup(&plan, &machines.mlc),
-        rows: rows(&machines, &restarts).into_vec(),
+        rows: rows(&machines, &restarts, &scaled).into_vec(),
         claims,
+        depends_on: Vec::new(),
         sections,
     })
 }
@@ -198,13 +214,39 @@ fn more_disks(
 
 fn restarts(context: &Context<'_>, plan: &Plan, config: &BenchConfig) -> anyhow::Result<Vec<RestartResult>> {
     let mut runs = Vec::new();
-    for system in [System::DiskOnly, GSC] {
-        let flash_percent = if system == GSC { TABLE_6_PERCENT } else { 0.0 };
-        let interval = |seconds: &u64| (Run { system, flash_percent }, Duration::from_secs(*seconds));
-        runs.extend(plan.intervals.iter().map(interval));
+    for redo in Redo::ALL {
+        for system in [System::DiskOnly, LC, GSC] {
+            let flash_percent = if system.has_cache() { TABLE_6_PERCENT } else { 0.0 };
+            let run = Run { system, flash_percent };
+            let every = |seconds: &u64| Restart { run, interval: Duration::from_secs(*seconds), redo };
+            runs.extend(plan.intervals.iter().map(every));
+        }
     }
     let told = |_: usize, _: Stage| (context.progress)("table 6, figure 6", 0.8);
-    run_restart(config, &runs, &told)
+    run_restart(config, &runs, plan.restarts_at_once, &told)
+}
+
+/// Restarts in FaCE's setting with the intervals of the paper, as much shorter as the database is smaller.
+fn scaled_restarts(
+    context: &Context<'_>,
+    plan: &Plan,
+    config: &BenchConfig,
+    pages: u64,
+) -> anyhow::Result<Vec<RestartResult>> {
+    let share = pages as f64 * 4096.0 / PAPER_DATABASE_BYTES as f64;
+    let mut runs = Vec::new();
+    for system in [System::DiskOnly, GSC] {
+        let flash_percent = if system.has_cache() { TABLE_6_PERCENT } else { 0.0 };
+        let run = Run { system, flash_percent };
+        let every = |seconds: f64| Restart {
+            run,
+            interval: Duration::from_secs_f64(seconds * share),
+            redo: Redo::Plain,
+        };
+        runs.extend(SCALED_INTERVALS_S.map(every));
+    }
+    let told = |_: usize, _: Stage| (context.progress)("table 6, scaled", 0.9);
+    run_restart(config, &runs, plan.restarts_at_once, &told)
 }
 
 /// The sections of the main grid, with figure 4b's plot after figure 4.
@@ -262,7 +304,7 @@ fn figure_5(machines: &Machines) -> Option<Section> {
     })
 }
 
-fn rows(machines: &Machines, restarts: &[RestartResult]) -> Rows {
+fn rows(machines: &Machines, restarts: &[RestartResult], scaled: &[RestartResult]) -> Rows {
     let mut rows = Rows::new();
     type Ours = fn(&TpccResult) -> f64;
     let tables: [(face::SizeTable, &'static str, usize, Ours); 4] = [
@@ -287,10 +329,23 @@ fn rows(machines: &Machines, restarts: &[RestartResult]) -> Rows {
         rows.add("FaCE table 5", format!("more DRAM ×{step}"), ("tpmC", 0), None, Some(dram.tpmC));
     }
     for result in restarts {
+        // The paper's PostgreSQL had no notes.
         let paper = System::from_name(&result.system)
-            .and_then(|system| face::restart_s(system, result.checkpoint_interval_s));
-        let what = format!("restart, {} every {} s", result.system, result.checkpoint_interval_s);
+            .and_then(|system| face::restart_s(system, result.checkpoint_interval_s))
+            .filter(|_| result.redo == Redo::Plain.name());
+        let log = Redo::from_name(&result.redo).map_or("", Redo::about);
+        let what = format!("restart, {} every {} s, log: {log}", result.system, result.checkpoint_interval_s);
         rows.add("FaCE table 6", what, ("s", 1), paper, Some(result.restart_s));
+    }
+    for (at, seconds) in SCALED_INTERVALS_S.into_iter().enumerate() {
+        let of = |system: System| {
+            scaled.iter().filter(move |result| result.system == system.name()).nth(at).map(|r| r.restart_s)
+        };
+        let paper = face::restart_s(System::DiskOnly, seconds).zip(face::restart_s(GSC, seconds));
+        let ours = of(System::DiskOnly).zip(of(GSC));
+        let times = |pair: Option<(f64, f64)>| pair.map(|(disk, gsc)| disk / gsc);
+        let what = format!("disk-only's restart by face-gsc's, {seconds} s scaled with the database");
+        rows.add("FaCE table 6", what, ("×", 2), times(paper), times(ours));
     }
     rows
 }

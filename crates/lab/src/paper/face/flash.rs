@@ -14,6 +14,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             tolerance: Tolerance::Above(LC_UTILISATION_MIN),
             needs: "--system lc --flash-device mlc",
             reason: Some("few clients on a small database do not keep the flash device busy all the time"),
+            ..Statement::BASE
         },
         judge: lc_utilisation,
     },
@@ -28,6 +29,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
                 "the modelled drive's garbage collection profits from hot pages that are overwritten soon; only under \
                  evenly spread writes does its cost grow with the region",
             ),
+            ..Statement::BASE
         },
         judge: lc_iops_fall,
     },
@@ -42,6 +44,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
                 "with a large cache nearly every miss of this small database is served by flash, which then sets the pace \
                  instead of the disks",
             ),
+            ..Statement::BASE
         },
         judge: face_utilisation,
     },
@@ -53,6 +56,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             tolerance: TREND,
             needs: MLC_SIZES,
             reason: Some("the flash device is at its limit with the largest caches already"),
+            ..Statement::BASE
         },
         judge: face_iops_rise,
     },
@@ -66,6 +70,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             reason: Some(
                 "lc keeps up better on the modelled drive, whose garbage collection profits from hot pages",
             ),
+            ..Statement::BASE
         },
         judge: gsc_over_lc,
     },

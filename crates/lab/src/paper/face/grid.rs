@@ -1,7 +1,7 @@
 //! Results of `bench tpcc` by system and flash size, as FaCE's claims ask for them.
 //!
 //! Invariant: a claim that the paper makes of one device or size is judged on that device and size only, and
-//! is "not tested" elsewhere.
+//! is "not judged" elsewhere.
 
 use crate::paper::{Check, Tolerance};
 use crate::result::TpccResult;

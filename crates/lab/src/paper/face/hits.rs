@@ -16,7 +16,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             says: "the flash hit rate rises with the flash size",
             tolerance: TREND,
             needs: SIZES,
-            reason: None,
+            ..Statement::BASE
         },
         judge: hits_rise,
     },
@@ -27,7 +27,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             says: "the write reduction rises with the flash size",
             tolerance: TREND,
             needs: SIZES,
-            reason: None,
+            ..Statement::BASE
         },
         judge: write_reduction_rises,
     },
@@ -39,6 +39,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             tolerance: Tolerance::AtMost(ABOUT_EQUAL),
             needs: "--system lc,face,face-gr,face-gsc",
             reason: Some("short runs on a small database: neighbours differ by less than their spread"),
+            ..Statement::BASE
         },
         judge: hit_order,
     },
@@ -53,6 +54,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
                 "our LRU-2 remembers as many departed pages as there are slots (O'Neil's retained information), and a \
                  captured PostgreSQL trace gives the same lead; how much the paper's LC remembered is not said",
             ),
+            ..Statement::BASE
         },
         judge: lc_lead,
     },
@@ -67,6 +69,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
                 "duplicates grow with the share of dirty evictions and with the database's turnover, which is faster \
                  here",
             ),
+            ..Statement::BASE
         },
         judge: duplicates,
     },

@@ -55,5 +55,5 @@ fn each_claim_fails_on_results_that_contradict_it() {
 fn without_runs_only_arithmetic_is_judged() {
     let none = Machines { mlc: Vec::new(), dram: Vec::new(), arrays: Vec::new() };
     let outcomes: Vec<_> = judged(CLAIMS, &[&none]).iter().map(|judged| judged.verdict.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Holds, Outcome::NotTested, Outcome::NotTested, Outcome::NotTested]);
+    assert_eq!(outcomes, [Outcome::DoesNotHold, Outcome::NotJudged, Outcome::NotJudged, Outcome::NotJudged]);
 }

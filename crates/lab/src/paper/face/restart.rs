@@ -1,10 +1,13 @@
 //! FaCE's claims about `bench restart` (table 6, figure 6, §5.5) over our results.
 //!
-//! Invariant: systems are compared at the same checkpoint interval only.
+//! Invariant: systems are compared at the same checkpoint interval only, and all under the log that FaCE had:
+//! nothing tells redo which pages are durable, and it reads each page that it changes ([`Redo::Plain`]).
 
 use super::grid::GSC;
 use super::{REDO_FROM_FLASH_MIN, RESTART_FACTOR_MIN};
+use crate::config::Redo;
 use crate::paper::{Check, Claim, Judged, Statement, Tolerance, judged};
+use crate::report::seconds;
 use crate::result::RestartResult;
 use entresol_core::System;
 
@@ -14,6 +17,11 @@ pub const WINDOW_S: f64 = 10.0;
 /// interval".
 const RESTORE_SPREAD_MAX: f64 = 1.5;
 
+/// Why the restart is no faster in FaCE's setting.
+const NO_FASTER: &str = "a minute turns over sixty times as large a share of this database as of the paper's: redo touches about twice as many \
+                         pages as the cache has slots, so about half of them come from disk, and face-gsc has done more than \
+                         twice disk-only's work by then (counts: Recovery). Scaled with the database, it holds";
+
 pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
     Claim {
         statement: Statement {
@@ -21,8 +29,9 @@ pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
             source: "FaCE table 6",
             says: "face-gsc restarts at least 4 times faster than disk-only at every checkpoint interval",
             tolerance: Tolerance::AtLeast(RESTART_FACTOR_MIN),
-            needs: "--system disk-only,face-gsc",
-            reason: None,
+            needs: "--system disk-only,face-gsc --redo plain",
+            reason: Some(NO_FASTER),
+            ..Statement::BASE
         },
         judge: restart_factor,
     },
@@ -32,11 +41,12 @@ pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
             source: "FaCE §5.5",
             says: "at least 98 % of the pages that face-gsc's recovery needs come from flash",
             tolerance: Tolerance::AtLeast(REDO_FROM_FLASH_MIN),
-            needs: "--system face-gsc",
+            needs: "--system face-gsc --redo plain",
             reason: Some(
-                "a small database is turned over many times between checkpoints; pages that left the flash come from \
-                 disk or from their images in the log",
+                "the cache is turned over several times between a checkpoint and the kill, the paper's less than once; a page \
+                 that has left the flash by then comes from disk",
             ),
+            ..Statement::BASE
         },
         judge: redo_from_flash,
     },
@@ -46,8 +56,8 @@ pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
             source: "FaCE §5.5",
             says: "restoring the directory takes about the same time at every checkpoint interval (within 1.5 ×)",
             tolerance: Tolerance::AtMost(RESTORE_SPREAD_MAX),
-            needs: "--system face-gsc --checkpoint-interval 60,120,180",
-            reason: None,
+            needs: "--system face-gsc --redo plain --checkpoint-interval 60,120,180",
+            ..Statement::BASE
         },
         judge: directory_restore,
     },
@@ -58,21 +68,61 @@ pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
             says: "after a kill, face-gsc's tpmC is above disk-only's at all times (windows of 10 s; equal while both \
                    are down)",
             tolerance: Tolerance::Direction,
-            needs: "--system disk-only,face-gsc",
-            reason: None,
+            needs: "--system disk-only,face-gsc --redo plain",
+            reason: Some(NO_FASTER),
+            ..Statement::BASE
         },
         judge: throughput_after,
     },
 ];
 
-/// Judges all of them. `results` are of one configuration: one pair of devices, any systems and checkpoint
-/// intervals.
+/// The same where the time between checkpoints is scaled with the database, as DRAM and flash are, so that
+/// the cache is turned over as much between a checkpoint and the kill as the paper's.
+pub(crate) const SCALED: &[Claim<[RestartResult]>] = &[
+    Claim {
+        statement: Statement {
+            id: "face.table6.restart-factor-scaled",
+            source: "FaCE table 6",
+            says: "scaled with the database, checkpoint intervals of 60 and 180 s: face-gsc restarts at least 4 times \
+                   faster than disk-only",
+            tolerance: Tolerance::AtLeast(RESTART_FACTOR_MIN),
+            ..Statement::BASE
+        },
+        judge: restart_factor,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.s5-5.redo-from-flash-scaled",
+            source: "FaCE §5.5",
+            says: "scaled with the database: at least 98 % of the pages that face-gsc's recovery needs come from flash",
+            tolerance: Tolerance::AtLeast(REDO_FROM_FLASH_MIN),
+            reason: Some(
+                "face-gsc hits 64 % at this size of a smaller, more skewed database, the paper's 77 %: more of what changed is new \
+                 to the flash",
+            ),
+            ..Statement::BASE
+        },
+        judge: redo_from_flash,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.figure6.above-disk-only-scaled",
+            source: "FaCE figure 6",
+            says: "scaled with the database: after a kill, face-gsc's tpmC is above disk-only's at all times",
+            ..Statement::BASE
+        },
+        judge: throughput_after,
+    },
+];
+
+/// Judges all of them. `results` are of one configuration: one pair of devices, any systems, checkpoint
+/// intervals and logs.
 pub fn judged_restart(results: &[RestartResult]) -> Vec<Judged> {
     judged(CLAIMS, &[results])
 }
 
 fn of_system(results: &[RestartResult], system: System) -> impl Iterator<Item = &RestartResult> {
-    results.iter().filter(move |r| r.system == system.name())
+    results.iter().filter(move |r| r.system == system.name() && r.redo == Redo::Plain.name())
 }
 
 /// face-gsc with disk-only at the same interval.
@@ -87,9 +137,11 @@ fn pairs(results: &[RestartResult]) -> Vec<(&RestartResult, &RestartResult)> {
 fn restart_factor(results: &[RestartResult], tolerance: Tolerance) -> Vec<Check> {
     let check = |(gsc, disk): (&RestartResult, &RestartResult)| {
         let factor = disk.restart_s / gsc.restart_s;
-        let interval = gsc.checkpoint_interval_s;
-        let numbers =
-            format!("{factor:.1} × at {interval} s ({:.1} s / {:.1} s)", disk.restart_s, gsc.restart_s);
+        let interval = seconds(gsc.checkpoint_interval_s);
+        let numbers = format!(
+            "{factor:.1} × at {interval} s ({:.1} s, {} pages fetched / {:.1} s, {} pages, turnover {:.1})",
+            disk.restart_s, disk.redo_pages, gsc.restart_s, gsc.redo_pages, gsc.turnover
+        );
         Check { agrees: tolerance.allows(factor), numbers }
     };
     pairs(results).into_iter().map(check).collect()
@@ -98,7 +150,11 @@ fn restart_factor(results: &[RestartResult], tolerance: Tolerance) -> Vec<Check>
 fn redo_from_flash(results: &[RestartResult], tolerance: Tolerance) -> Vec<Check> {
     let check = |r: &RestartResult| Check {
         agrees: tolerance.allows(r.redo_from_flash_share),
-        numbers: format!("{:.1} % at {} s", r.redo_from_flash_share * 100.0, r.checkpoint_interval_s),
+        numbers: format!(
+            "{:.1} % at {} s",
+            r.redo_from_flash_share * 100.0,
+            seconds(r.checkpoint_interval_s)
+        ),
     };
     of_system(results, GSC).map(check).collect()
 }
@@ -122,7 +178,7 @@ fn throughput_after(results: &[RestartResult], _: Tolerance) -> Vec<Check> {
             Some(window) => format!("below it from second {:.0}", window as f64 * WINDOW_S),
             None => format!("above in {above} of {} windows, below in none", windows.len()),
         };
-        let numbers = format!("at {} s: {place}", gsc.checkpoint_interval_s);
+        let numbers = format!("at {} s: {place}", seconds(gsc.checkpoint_interval_s));
         Check { agrees: below.is_none() && above > 0, numbers }
     };
     pairs(results).into_iter().map(check).collect()

@@ -16,6 +16,7 @@ fn run(system: &str, interval: f64, restart_s: f64) -> RestartResult {
     };
     RestartResult {
         system: system.into(),
+        redo: "plain".into(),
         checkpoint_interval_s: interval,
         restart_s,
         directory_restore_s: if system == "face-gsc" { 2.5 } else { 0.0 },
@@ -71,9 +72,36 @@ fn each_claim_fails_on_numbers_that_contradict_it() {
 #[test]
 fn nothing_is_claimed_without_a_partner() {
     let alone = [run("lc", 60.0, 100.0)];
-    assert_eq!(outcomes(&alone), [Outcome::NotTested; 4]);
+    assert_eq!(outcomes(&alone), [Outcome::NotJudged; 4]);
     let other_interval = [run("face-gsc", 60.0, 93.0), run("disk-only", 120.0, 786.0)];
-    assert_eq!(outcomes(&other_interval)[0], Outcome::NotTested);
+    assert_eq!(outcomes(&other_interval)[0], Outcome::NotJudged);
+}
+
+#[test]
+fn only_faces_log_is_judged() {
+    let mut results = the_papers();
+    results.iter_mut().for_each(|r| r.redo = "usual".into());
+    assert_eq!(outcomes(&results), [Outcome::NotJudged; 4]);
+}
+
+#[test]
+fn scaled_claims_fail_on_numbers_that_contradict_them() {
+    let scaled = |results: &[RestartResult]| -> Vec<Outcome> {
+        judged(SCALED, &[results]).into_iter().map(|judged| judged.verdict.outcome).collect()
+    };
+    assert_eq!(scaled(&the_papers()), [Outcome::Holds; 3]);
+    let spoilers: [fn(&mut RestartResult); 3] = [
+        |r| r.restart_s *= if r.system == "face-gsc" { 2.0 } else { 1.0 },
+        |r| r.redo_from_flash_share = 0.97,
+        |r| r.tpmC_after[500][1] = if r.system == "disk-only" { 90_000.0 } else { 3000.0 },
+    ];
+    for (claim, spoil) in spoilers.into_iter().enumerate() {
+        let mut results = the_papers();
+        results.iter_mut().for_each(spoil);
+        let expected = [0, 1, 2].map(|at| if at == claim { Outcome::DoesNotHold } else { Outcome::Holds });
+        assert_eq!(scaled(&results), expected, "after spoiling {claim}");
+    }
+    assert_tolerances_decide(SCALED, the_papers().as_slice());
 }
 
 #[test]

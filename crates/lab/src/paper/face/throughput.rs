@@ -19,6 +19,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             reason: Some(
                 "differences between neighbours are smaller than the spread of short runs on a small database",
             ),
+            ..Statement::BASE
         },
         judge: order,
     },
@@ -32,6 +33,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             reason: Some(
                 "the largest caches hold most of what is read; neighbours differ by less than the spread of short runs",
             ),
+            ..Statement::BASE
         },
         judge: face_scales,
     },
@@ -45,6 +47,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             reason: Some(
                 "lc keeps up better on the modelled drive, whose garbage collection profits from hot pages",
             ),
+            ..Statement::BASE
         },
         judge: gsc_over_lc_on_slc,
     },
@@ -59,6 +62,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
                 "at full size it holds (2.1 × and more at 8 %); with six warehouses and as many clients face-gsc is a sixth \
                  slower and flash-only a tenth faster",
             ),
+            ..Statement::BASE
         },
         judge: |results, tolerance| over_flash_only(results, 8.0..=12.0, tolerance),
     },
@@ -72,6 +76,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             reason: Some(
                 "our store writes fewer pages for each transaction than PostgreSQL, so flash-only suffers less",
             ),
+            ..Statement::BASE
         },
         judge: |results, tolerance| over_flash_only(results, 20.0..=20.0, tolerance),
     },
@@ -86,6 +91,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
                 "in runs this short the array's battery-backed cache still takes disk-only's writes; after 40 s of warm-up, \
                  and in runs of minutes, it is last",
             ),
+            ..Statement::BASE
         },
         judge: disk_only_last,
     },

@@ -63,7 +63,7 @@ fn each_claim_is_judged_on_the_device_that_has_its_numbers() {
     let mut slc = the_papers();
     slc.iter_mut().for_each(|r| r.flash_device = "slc".into());
     let both = judged_tpcc(&[&mlc, &slc]);
-    assert!(both.iter().all(|judged| judged.verdict.outcome != Outcome::NotTested), "{both:?}");
+    assert!(both.iter().all(|judged| judged.verdict.outcome != Outcome::NotJudged), "{both:?}");
     let of_mlc = verdicts(&mlc);
     let same = both.iter().zip(&of_mlc).filter(|(both, mlc)| both.verdict == **mlc).count();
     assert_eq!(same, of_mlc.len() - 1, "only the claim about SLC is judged on SLC");
@@ -73,7 +73,7 @@ fn each_claim_is_judged_on_the_device_that_has_its_numbers() {
 fn the_papers_own_numbers_satisfy_the_papers_claims() {
     for verdict in verdicts(&the_papers()) {
         let expected =
-            if verdict.id == "face.figure4b.gsc-over-lc" { Outcome::NotTested } else { Outcome::Holds };
+            if verdict.id == "face.figure4b.gsc-over-lc" { Outcome::NotJudged } else { Outcome::Holds };
         assert_eq!(verdict.outcome, expected, "{verdict:?}");
     }
 }
@@ -120,7 +120,7 @@ fn slc_margin_is_judged_on_slc_alone() {
     let mut results = the_papers();
     results.iter_mut().for_each(|r| r.flash_device = "slc".into());
     assert_eq!(verdict_on(&results, "face.figure4b.gsc-over-lc").outcome, Outcome::Holds);
-    assert_eq!(verdict_on(&results, "face.figure4a.order").outcome, Outcome::NotTested);
+    assert_eq!(verdict_on(&results, "face.figure4a.order").outcome, Outcome::NotJudged);
     for r in &mut results {
         r.tpmC = if r.system == "lc" { 4000.0 } else { r.tpmC };
     }
@@ -132,7 +132,7 @@ fn one_size_tests_no_trend_and_says_what_to_run() {
     let mut results = the_papers();
     results.retain(|r| r.flash_percent == 8.0 || r.flash_percent == 0.0);
     let trend = verdict_on(&results, "face.table3a.hits-rise");
-    assert_eq!(trend.outcome, Outcome::NotTested);
+    assert_eq!(trend.outcome, Outcome::NotJudged);
     assert!(trend.numbers.contains("--flash-percent 4,8,12,16,20"), "{trend:?}");
     let order = verdict_on(&results, "face.table3a.hit-order");
     assert_eq!(order.outcome, Outcome::Holds);
@@ -142,5 +142,5 @@ fn one_size_tests_no_trend_and_says_what_to_run() {
 #[test]
 fn no_results_hold_nothing() {
     let none = verdicts(&[]);
-    assert!(!none.is_empty() && none.iter().all(|v| v.outcome == Outcome::NotTested));
+    assert!(!none.is_empty() && none.iter().all(|v| v.outcome == Outcome::NotJudged));
 }

@@ -21,10 +21,10 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
             source: "RW §4.1.3",
             says: "memory: 7.5 MB for a 4 GB cache, 960 MB for 512 GB, 768 MB as an array, 16 KB for the write buffer",
             tolerance: Tolerance::Exact,
-            needs: "nothing",
             reason: Some(
                 "1,048,576 × 8 bytes is 8 MiB, 134,217,728 × 8 is 1 GiB and × 4 is 512 MiB: the thesis' arithmetic",
             ),
+            ..Statement::BASE
         },
         judge: memory,
     },
@@ -35,7 +35,7 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
             says: "rwfdb's hit rate is above flashtier's at every page size and write buffer",
             tolerance: Tolerance::Direction,
             needs: NEEDS,
-            reason: None,
+            ..Statement::BASE
         },
         judge: hits_everywhere,
     },
@@ -49,6 +49,7 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
             reason: Some(
                 "the gain depends on the size of the flash relative to the pages touched: see the sweep of the full run",
             ),
+            ..Statement::BASE
         },
         judge: hit_gain,
     },
@@ -59,7 +60,7 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
             says: "rwfdb collects garbage at least a third less often (the tables: 31 to 52 % less often)",
             tolerance: Tolerance::AtMost(1.0 - GC_REDUCTION_MIN),
             needs: NEEDS,
-            reason: None,
+            ..Statement::BASE
         },
         judge: collections,
     },
@@ -70,7 +71,7 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
             says: "rwfdb's TWAF is below flashtier's in all cases",
             tolerance: Tolerance::Direction,
             needs: NEEDS,
-            reason: None,
+            ..Statement::BASE
         },
         judge: twaf,
     },
@@ -82,7 +83,7 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
                    5.1 it is smaller)",
             tolerance: Tolerance::Direction,
             needs: NEEDS,
-            reason: None,
+            ..Statement::BASE
         },
         judge: levels,
     },
@@ -97,6 +98,7 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
                 "the ratio depends on the latency of the storage behind, which the thesis does not give: see the \
                  sweep of the full run",
             ),
+            ..Statement::BASE
         },
         judge: response,
     },
@@ -107,7 +109,7 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
             says: "a write buffer shortens flashtier's mean response",
             tolerance: Tolerance::Direction,
             needs: NEEDS,
-            reason: None,
+            ..Statement::BASE
         },
         judge: buffer,
     },
@@ -122,6 +124,7 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
                 "most of FlashTier's evictions here make room for reads that miss, which a write buffer does not \
                  change; and below a buffer pool few pages are written again within 8 MB of writes",
             ),
+            ..Statement::BASE
         },
         judge: buffer_collections,
     },
@@ -132,7 +135,7 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
             says: "allocation by request instead of by block lowers write amplification and GC count (same device)",
             tolerance: Tolerance::Direction,
             needs: "runs of flashtier with page-level caching",
-            reason: None,
+            ..Statement::BASE
         },
         judge: page_level,
     },

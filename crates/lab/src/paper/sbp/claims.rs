@@ -19,11 +19,11 @@ pub(crate) const CLAIMS: &[Claim<Evidence>] = &[
             says: "the medium of the slot directory makes no visible difference: SLC and MLC lose less than 5 % \
                    against DRAM",
             tolerance: Tolerance::AtLeast(1.0 - NOTICEABLE),
-            needs: "nothing",
             reason: Some(
                 "the directory's writes are two for each page that enters, and each is waited for; on a small \
                  database many pages enter",
             ),
+            ..Statement::BASE
         },
         judge: metadata,
     },
@@ -33,8 +33,7 @@ pub(crate) const CLAIMS: &[Claim<Evidence>] = &[
             source: "SBP figure 6",
             says: "recovery after a crash is over sooner with the slot directory than without it",
             tolerance: Tolerance::Direction,
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: recovery,
     },
@@ -44,8 +43,8 @@ pub(crate) const CLAIMS: &[Claim<Evidence>] = &[
             source: "SBP figure 6",
             says: "throughput is stable sooner with the slot directory (85, 90 and 95 % of what both end with)",
             tolerance: Tolerance::AtEach(&STABLE),
-            needs: "nothing",
             reason: Some("a cache of this size fills within seconds, and single points scatter"),
+            ..Statement::BASE
         },
         judge: stable,
     },
@@ -56,8 +55,7 @@ pub(crate) const CLAIMS: &[Claim<Evidence>] = &[
             says: "with the slot directory flash is read from the first second of recovery, and serves more of redo \
                    than without it",
             tolerance: Tolerance::Direction,
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: redo_from_flash,
     },
@@ -68,8 +66,8 @@ pub(crate) const CLAIMS: &[Claim<Evidence>] = &[
             says: "after a shutdown a warm restart beats a cold one at first; the cold one reaches its rate in the \
                    end (95 % of it)",
             tolerance: Tolerance::AtLeast(REACHED),
-            needs: "nothing",
             reason: Some("a cache of this size fills within seconds, and single points scatter"),
+            ..Statement::BASE
         },
         judge: after_shutdown,
     },
@@ -79,8 +77,7 @@ pub(crate) const CLAIMS: &[Claim<Evidence>] = &[
             source: "SBP §4",
             says: "the database is consistent after every restart",
             tolerance: Tolerance::Exact,
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: consistent,
     },

@@ -17,8 +17,7 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figure 1",
             says: "flashcache (write-through) with flash of 1/4 and of 1/2 of the database is slower than no cache",
             tolerance: Tolerance::Direction,
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: flashcache_slower,
     },
@@ -28,8 +27,7 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figure 4",
             says: "with flash of 1/4 of the database sce is faster than no cache, and flashcache slower",
             tolerance: Tolerance::Direction,
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: sce_faster,
     },
@@ -39,8 +37,7 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figure 4",
             says: "flashcache writes several times what it reads on flash (at least 3 ×; the paper has about 9 ×)",
             tolerance: Tolerance::AtLeast(TOO_MANY_WRITES),
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: writes_per_read,
     },
@@ -50,8 +47,7 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figure 5",
             says: "with flash for all of the database both are faster than no cache, and sce is faster than flashcache",
             tolerance: Tolerance::Direction,
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: both_faster,
     },
@@ -61,8 +57,7 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figure 5",
             says: "sce is warm first (at 0.9 of the hit rate that flashcache ends with)",
             tolerance: Tolerance::AtEach(&[WARM]),
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: warm_first,
     },
@@ -72,8 +67,7 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figures 4, 5",
             says: "sce writes less to flash than flashcache for the same references",
             tolerance: Tolerance::Direction,
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: fewer_writes,
     },
@@ -83,8 +77,7 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figure 6",
             says: "under a skewed, spatially local OLTP load sce is several times as fast as no cache (at least 2 ×)",
             tolerance: Tolerance::AtLeast(SEVERAL),
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: several_times,
     },
@@ -94,8 +87,7 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figure 6",
             says: "flashcache (write-through) is slower than no cache under it",
             tolerance: Tolerance::Direction,
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: flashcache_slower_under_oltp,
     },
@@ -105,11 +97,11 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figure 6",
             says: "sce does better than flashcache in write-back mode",
             tolerance: Tolerance::Direction,
-            needs: "nothing",
             reason: Some(
                 "what flashcache saves the volume in write-back depends on how much is written, which the paper does \
                  not say",
             ),
+            ..Statement::BASE
         },
         judge: over_write_back,
     },
@@ -119,8 +111,8 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figure 6",
             says: "response is longer with flashcache (write-through) than without a cache, and shorter with sce",
             tolerance: Tolerance::Direction,
-            needs: "nothing",
             reason: Some("the paper's 14 times are more than a queue of a fixed number of clients can give"),
+            ..Statement::BASE
         },
         judge: response,
     },

@@ -23,7 +23,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
                    (glb, loc)",
             tolerance: Tolerance::Below(NOTHING_OF_DISK),
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |workloads, tolerance| {
             workloads.iter().flat_map(|workload| no_fewer_disk_accesses(workload, tolerance)).collect()
@@ -41,6 +41,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
                  to flash for each that DRAM takes in, gains most. Disk accesses, which the paper's reason is about, \
                  do not fall, and the gain is a share of the chart's height that nobody would see",
             ),
+            ..Statement::BASE
         },
         judge: |workloads, tolerance| {
             workloads.iter().flat_map(|workload| no_improvement(workload, tolerance)).collect()
@@ -53,7 +54,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             says: "a read-only load gains more from larger b than TPC-C does (T_v of loc, n = 8, largest by smallest b)",
             tolerance: Tolerance::Direction,
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: read_only_gains,
     },
@@ -64,7 +65,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             says: "where n = 2 holds all pages, more n costs time",
             tolerance: Tolerance::Direction,
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |workloads, _| writers(workloads, rises_with_n),
     },
@@ -75,7 +76,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             says: "there, more n means fewer DRAM hits and more flash accesses, and no fewer disk reads",
             tolerance: Tolerance::AtLeast(1.0 - AS_MANY),
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |workloads, tolerance| writers(workloads, |workload| why_it_rises(workload, tolerance)),
     },
@@ -86,7 +87,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             says: "there, energy falls with n nevertheless",
             tolerance: Tolerance::Direction,
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |workloads, _| writers(workloads, energy_at_all),
     },

@@ -19,8 +19,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             source: "3LA table 2",
             says: "|L_r| exactly (formula 3 without its floor): 1000, 799.02, 598.05, 397.07, 196.09",
             tolerance: Tolerance::Exact,
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: sizes,
     },
@@ -30,8 +29,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             source: "3LA table 2",
             says: "P_f, P_r and their sum exactly, mW",
             tolerance: Tolerance::Exact,
-            needs: "nothing",
-            reason: None,
+            ..Statement::BASE
         },
         judge: powers,
     },
@@ -43,7 +41,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
                    all pages",
             tolerance: Tolerance::Direction,
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |workloads, _| writers(workloads, beats_two_layers),
     },
@@ -54,7 +52,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             says: "T_v falls with n, 2 to 8, at b = 1000",
             tolerance: Tolerance::Direction,
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |workloads, _| writers(workloads, falls_with_n),
     },
@@ -65,7 +63,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             says: "loc with n = 8 takes 32 to 35 % less than 2LA, TPC-E",
             tolerance: Tolerance::Between(LOC_SAVES.0, LOC_SAVES.1),
             needs: "the TPC-E trace, which is not public",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |_, _| Vec::new(),
     },
@@ -76,7 +74,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             says: "glb is ahead with n = 2, loc with n = 8 (b = 1000)",
             tolerance: Tolerance::Direction,
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |workloads, _| writers(workloads, overtakes),
     },
@@ -87,7 +85,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             says: "with n, flash reads rise and disk reads fall (b = 1000)",
             tolerance: Tolerance::Direction,
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |workloads, _| writers(workloads, accesses),
     },
@@ -98,7 +96,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             says: "with n, glb writes more to flash and loc less (b = 1000)",
             tolerance: Tolerance::Direction,
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |workloads, _| writers(workloads, flash_writes),
     },
@@ -109,7 +107,7 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             says: "energy falls several-fold (at least five-fold at n = 8, b = 1000; theirs about seven-fold)",
             tolerance: Tolerance::AtLeast(ENERGY_TIMES),
             needs: "the trace",
-            reason: None,
+            ..Statement::BASE
         },
         judge: |workloads, tolerance| writers(workloads, |workload| energy(workload, tolerance)),
     },

@@ -202,6 +202,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
         setup: setup(&workload.described, &bench.small.0),
         rows: tables::rows(&rows).into_vec(),
         claims: judged(rw::CLAIMS, &[rows.as_slice()]),
+        depends_on: Vec::new(),
         sections,
     })
 }

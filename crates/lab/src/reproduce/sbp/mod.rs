@@ -6,7 +6,7 @@ mod run;
 use super::chapter::{Chapter, Rows};
 use super::{Context, Effort, Paper};
 use crate::bench::{image, parallel};
-use crate::config::{BenchConfig, Warmup};
+use crate::config::{BenchConfig, Redo, Warmup};
 use crate::paper::judged;
 use crate::paper::sbp::{self as paper, Evidence, MEDIA, Restarted, STABLE, beginning, end, mean};
 use crate::replay::FragmentKnobs;
@@ -60,6 +60,7 @@ impl Plan {
             measured: self.measured,
             warmup: Warmup::For(self.warmup),
             checkpoint_interval: self.checkpoint_interval,
+            redo: Redo::Usual,
             think: Duration::ZERO,
             seed,
             real: None,
@@ -116,6 +117,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
         setup: setup(&plan, image.pages),
         rows: rows(&evidence).into_vec(),
         claims: judged(paper::CLAIMS, &[&evidence]),
+        depends_on: Vec::new(),
         sections: sections(&evidence),
     })
 }

@@ -56,6 +56,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
         setup: setup(&plan, &sysbench),
         rows: rows(&runs).into_vec(),
         claims: judged(paper::CLAIMS, &[&runs]),
+        depends_on: Vec::new(),
         sections: sections(&runs),
     })
 }
