@@ -17,5 +17,10 @@ fn verdicts_on_sce() {
         assert!(claim.verdict.outcome != Outcome::DoesNotHold || !claim.why.is_empty(), "{claim:?}");
     }
     assert!(chapter.rows.iter().all(|row| row.ours.is_some_and(f64::is_finite)), "{:?}", chapter.rows);
+    // A verdict that turns when the fitted rate is raised is given by that rate, and no other is.
+    for claim in Paper::Sce.claims() {
+        let turns = chapter.depends_on[0].contains(&format!("{} between 5,632 and", claim.id));
+        assert_eq!(turns, claim.set_on_it.is_some(), "{}: {}", claim.id, chapter.depends_on[0]);
+    }
     expect_file!["golden/reproduce-sce.txt"].assert_eq(&chapter.verdict_lines());
 }

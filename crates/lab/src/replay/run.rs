@@ -51,6 +51,8 @@ pub struct Point {
     pub dram_hit_rate: f64,
     /// Flash hits of the stretch's DRAM misses.
     pub flash_hit_rate: f64,
+    /// Pages read from flash and written to it since the measurement began.
+    pub flash_pages: [u64; 2],
 }
 
 /// What one replay gave.
@@ -205,11 +207,13 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
         let now = &self.counts;
         let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         let fetches = now.fetches - before.fetches;
+        let tier = self.tier.totals().tier;
         Point {
             time_s: self.clients.time(end_us, self.all_references()).0 as f64 / 1e9,
             references: self.all_references(),
             dram_hit_rate: 1.0 - share(now.misses - before.misses, now.references - before.references),
             flash_hit_rate: share(now.flash_hits - before.flash_hits, fetches),
+            flash_pages: [tier.flash_hits + tier.dequeue_reads, tier.flash_writes],
         }
     }
 

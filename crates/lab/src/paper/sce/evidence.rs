@@ -15,12 +15,14 @@ pub(crate) enum System {
 
 impl System {
     pub const WRITE_THROUGH: System = System::Flashcache(Mode::WriteThrough);
+    pub const WRITE_AROUND: System = System::Flashcache(Mode::WriteAround);
     pub const WRITE_BACK: System = System::Flashcache(Mode::WriteBack);
 
     pub const fn name(self) -> &'static str {
         match self {
             System::NoCache => "no cache",
             System::Flashcache(Mode::WriteBack) => "flashcache, write-back",
+            System::Flashcache(Mode::WriteAround) => "flashcache, write-around",
             System::Flashcache(_) => "flashcache, write-through",
             System::Sce => "sce",
         }
@@ -41,6 +43,8 @@ pub(crate) struct Measured {
     pub throughput_curve: Vec<(f64, f64)>,
     /// `(seconds, hit rate)`.
     pub hit_curve: Vec<(f64, f64)>,
+    /// `(seconds, MiB read from flash and written to it since the run began)`.
+    pub flash_curve: Vec<(f64, [f64; 2])>,
     /// MiB/s over the whole run: read from flash, written to flash, read from disk, written to disk.
     pub traffic_mib_s: [f64; 4],
     /// MiB written to flash in the whole run, which has the same references in all systems.
@@ -53,6 +57,10 @@ pub(crate) struct Runs {
     pub none: Measured,
     /// flashcache with 20, 40 and 80 GiB.
     pub flashcache: [Measured; 3],
+    /// flashcache in write-around, with 20 GiB.
+    pub around: Measured,
+    /// flashcache with 20 GiB in blocks that are larger than a page.
+    pub large_blocks: Measured,
     /// SCE with 20 and 80 GiB.
     pub sce: [Measured; 2],
     /// The OLTP load: no cache, flashcache write-through and write-back, SCE.

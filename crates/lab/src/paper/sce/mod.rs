@@ -35,6 +35,8 @@ pub const FIGURE_5: [f64; 2] = [39.0, 89.0];
 pub const FIGURE_6: [f64; 2] = [-79.1, 301.7];
 /// Response under TPC-E against that without a cache: flashcache write-through and SCE (§4.2, figure 6b).
 pub const FIGURE_6_RESPONSE: [f64; 2] = [14.0, 0.45];
+/// Throughput of SCE by that of flashcache, per cent, with 20 and 80 GiB (abstract).
+pub const OVER_FLASHCACHE: [f64; 2] = [70.4, 36.1];
 /// Read hits of flashcache with 20 and 40 GiB, per cent (§2: "about").
 pub const FLASHCACHE_HITS: [f64; 2] = [20.0, 50.0];
 /// What flashcache with 20 GiB wrote to flash, by what it read there (§4.1.1: "roughly 9 times").

@@ -7,6 +7,14 @@
 //! blocks of 4 KiB, each a request of its own. Writes are the database's page cleaners', and no client waits
 //! for them until too many are outstanding.
 //!
+//! As flashcache's manual has it (doc/flashcache-doc.txt of its release):
+//! - Requests are split into blocks. One that is smaller than a block is not cached: it is sent to disk, and
+//!   a copy is invalidated.
+//! - Write-through and write-around keep no metadata on flash. In write-back the metadata of a block is
+//!   written when it becomes dirty, before the write is complete, and when it is cleaned; not when it is
+//!   written again, and not for reads. The blocks of a page are in one sector of metadata, and are updated
+//!   together.
+//!
 //! Invariant: decisions depend on the events alone.
 
 use super::super::device::Device;
@@ -17,10 +25,12 @@ use entresol_core::{Admission, CleanPage, Job, Lookup, Lsn, Mode, PageId, Partit
 use entresol_engine::{Source, TierMetrics};
 use entresol_runtime::Time;
 
-/// flashcache's blocks, and what the flash device of [`Inline`] counts in.
+/// flashcache's usual blocks.
 pub const BLOCK_BYTES: u32 = 4096;
 /// Blocks of a page are this far apart for the device, which would take adjacent requests for one stream.
 const APART: u64 = 1 << 32;
+/// Where the metadata begins.
+const METADATA: u64 = 1 << 62;
 /// Pages carry no log sequence numbers here.
 const NO_LSN: Lsn = Lsn(1);
 
@@ -28,35 +38,40 @@ const NO_LSN: Lsn = Lsn(1);
 pub struct Inline<'t> {
     partition: Partition<'t>,
     mode: Mode,
-    /// Blocks of a page.
+    /// Blocks of a page; 0: a page is smaller than a block, and not cached.
     blocks: u64,
+    /// Pages that are dirty in the metadata on flash, by their places on disk.
+    marked: Vec<bool>,
     /// Counts in blocks.
     flash: Device,
     disk: Device,
     /// Place of each page on disk.
     places: &'t [u32],
     writes: Backlog,
+    metadata_writes: u64,
     metrics: TierMetrics,
 }
 
 impl<'t> Inline<'t> {
-    /// `partition` on `flash`, a device for pages of [`BLOCK_BYTES`], in front of `disk`, for pages of
+    /// `partition` on `flash`, a device for blocks of `block_bytes`, in front of `disk`, for pages of
     /// `page_bytes`. `places`: the places of pages on disk.
     pub fn new(
         partition: Partition<'t>,
         mode: Mode,
         (flash, disk): (Device, Device),
         places: &'t [u32],
-        page_bytes: u32,
+        (page_bytes, block_bytes): (u32, u32),
     ) -> Self {
         Self {
             partition,
             mode,
-            blocks: u64::from(page_bytes.div_ceil(BLOCK_BYTES)),
+            blocks: u64::from(page_bytes / block_bytes),
+            marked: vec![false; places.iter().max().map_or(0, |last| *last as usize + 1)],
             flash,
             disk,
             places,
             writes: Backlog::new(WRITES_MAX),
+            metadata_writes: 0,
             metrics: TierMetrics::default(),
         }
     }
@@ -81,6 +96,16 @@ impl<'t> Inline<'t> {
         (0..self.blocks)
             .map(|block| device.write(now, block * APART + 2 * u64::from(slot), 1))
             .fold(now, Time::max)
+    }
+
+    /// Writes the metadata of a page that has become dirty, or clean, if it has; returns when that is done.
+    fn mark(&mut self, page: PageId, dirty: bool, now: Time) -> Time {
+        let marked = &mut self.marked[page.number() as usize];
+        if std::mem::replace(marked, dirty) == dirty {
+            return now;
+        }
+        self.metadata_writes += 1;
+        self.flash.write(now, METADATA + 2 * u64::from(page.number()), 1)
     }
 
     fn write_disk(&mut self, now: Time, page: PageId) -> Time {
@@ -122,7 +147,8 @@ impl<'t> Inline<'t> {
     fn destage(&mut self, page: &CleanPage, now: Time) -> Time {
         self.metrics.dequeue_reads += 1;
         let read = self.read_flash(now, page.slot.0);
-        self.write_disk(read, page.page)
+        let written = self.write_disk(read, page.page);
+        self.mark(page.page, false, written)
     }
 }
 
@@ -135,6 +161,9 @@ impl Layer for Inline<'_> {
         }
         self.metrics.disk_reads += 1;
         let read = self.disk.read(now, id.number().into(), 1);
+        if self.blocks == 0 {
+            return Fetched { source: Source::Disk, flags: 0, done: read };
+        }
         let admission = self.slots().arrived(id);
         self.metrics.populated += u64::from(matches!(admission, Admission::Stage { .. }));
         Fetched { source: Source::Disk, flags: 0, done: self.take(admission, read) }
@@ -148,15 +177,19 @@ impl Layer for Inline<'_> {
         self.metrics.dirty_evictions += 1;
         let now = self.writes.wait(now);
         let id = self.id(victim.page);
-        let written = match self.mode {
+        let mode = if self.blocks == 0 { Mode::WriteAround } else { self.mode };
+        let written = match mode {
             Mode::WriteBack => now,
             _ => self.write_disk(now, id),
         };
-        let admission = match self.mode {
+        let admission = match mode {
             Mode::WriteAround | Mode::ReadOnly => self.slots().bypass(id),
             mode => self.partition.evict(id, NO_LSN, mode == Mode::WriteBack, true),
         };
-        let end = self.take(admission, now).max(written);
+        let mut end = self.take(admission, now).max(written);
+        if mode == Mode::WriteBack {
+            end = self.mark(id, true, end);
+        }
         self.writes.push(end);
         now
     }
@@ -167,6 +200,7 @@ impl Layer for Inline<'_> {
 
     fn begin_measurement(&mut self) {
         self.metrics = TierMetrics::default();
+        self.metadata_writes = 0;
         self.flash.begin_measurement();
         self.disk.begin_measurement();
     }

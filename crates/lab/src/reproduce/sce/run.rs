@@ -3,7 +3,7 @@
 use super::workload::{FRAGMENT_BYTES, Workload};
 use crate::paper::sce::{Measured, System};
 use crate::replay::device::{Catalogue, Device};
-use crate::replay::tier::{BLOCK_BYTES, Inline};
+use crate::replay::tier::Inline;
 use crate::replay::{Arrival, FragmentKnobs, Places, Replayed, RunConfig, below_dram, core_config, replay};
 use entresol_core::{Cache, Mode, Partition, PolicyKind, region_bytes};
 use zerocopy::IntoBytes;
@@ -17,22 +17,33 @@ const PACE_PERMILLE: u32 = 16;
 /// The part of a run that counts as its end: its last third.
 const END_FROM: f64 = 2.0 / 3.0;
 
-/// Runs `workload` on `disk` and `flash_fragments` fragments of flash.
-pub(super) fn run(
-    workload: &Workload,
-    places: &Places,
-    system: System,
-    flash_fragments: u32,
-    disk: &str,
-) -> anyhow::Result<Measured> {
+/// What a workload runs on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup<'a> {
+    pub system: System,
+    /// Fragments of flash.
+    pub flash: u32,
+    /// The device under the database.
+    pub disk: &'a str,
+    /// Random writes of 4 KiB a second that the flash takes; `None`: as the catalogue has it.
+    pub flash_writes: Option<f64>,
+    /// flashcache's block.
+    pub block_bytes: u32,
+}
+
+/// Runs `workload`.
+pub(super) fn run(workload: &Workload, places: &Places, setup: &Setup<'_>) -> anyhow::Result<Measured> {
     let catalogue = Catalogue::builtin();
     let trace = &workload.trace;
+    let system = setup.system;
     let layer = if system == System::Sce { Some(Cache::Fragments) } else { None };
-    let devices = (catalogue.flash("sce-flash")?, catalogue.device(disk)?);
+    let mut flash = catalogue.flash("sce-flash")?.clone();
+    flash.random_write_iops = setup.flash_writes.unwrap_or(flash.random_write_iops);
+    let devices = (&flash, catalogue.device(setup.disk)?);
     let config = RunConfig {
         mode: Mode::WriteThrough,
         dram_pages: workload.dram_pages,
-        flash_pages: flash_fragments * workload.fragment_pages(),
+        flash_pages: setup.flash * workload.fragment_pages(),
         fragments: FragmentKnobs {
             fragment_pages: Some(workload.fragment_pages()),
             pace_permille: Some(PACE_PERMILLE),
@@ -50,8 +61,9 @@ pub(super) fn run(
             let mut region = vec![0u64; region_bytes(&core) / 8];
             let partition = Partition::format(region.as_mut_bytes(), &core)?;
             let disk = Device::new(&config.disk_device, trace.page_bytes);
-            let devices = (Device::new(&config.flash_device, BLOCK_BYTES), disk);
-            let tier = Inline::new(partition, mode, devices, places.as_slice(), trace.page_bytes);
+            let devices = (Device::new(&config.flash_device, setup.block_bytes), disk);
+            let sizes = (trace.page_bytes, setup.block_bytes);
+            let tier = Inline::new(partition, mode, devices, places.as_slice(), sizes);
             below_dram(trace, &config, tier, &told)?
         }
     };
@@ -80,6 +92,7 @@ fn measured(system: System, replayed: &Replayed, page_bytes: u32) -> Measured {
         response_us: replayed.waiting.waited_ns as f64 / replayed.waiting.requests.max(1) as f64 / 1e3,
         hit_rate: ends.iter().map(|point| point.flash_hit_rate).sum::<f64>() / ends.len() as f64,
         throughput_curve,
+        flash_curve: curve.iter().map(|point| (point.time_s, point.flash_pages.map(mib))).collect(),
         hit_curve: curve.iter().map(|point| (point.time_s, point.flash_hit_rate)).collect(),
         traffic_mib_s: traffic.map(|pages| mib(pages) / seconds),
         flash_written_mib: mib(tier.flash_writes),
