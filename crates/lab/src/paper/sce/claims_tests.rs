@@ -43,7 +43,7 @@ fn as_said() -> Runs {
         oltp: [
             measured(System::NoCache, 100.0, 100.0, 0.0),
             measured(System::WRITE_THROUGH, 20.9, 1400.0, 0.0),
-            measured(System::WRITE_BACK, 250.0, 47.0, 0.0),
+            measured(System::WRITE_BACK, 180.0, 47.0, 0.0),
             Measured { traffic_mib_s: [200.0, 20.0, 5.0, 5.0], ..measured(System::Sce, 401.7, 45.0, 0.0) },
         ],
     }
@@ -67,7 +67,10 @@ fn each_claim_fails_on_evidence_that_contradicts_it() {
         ("sce.figure5.reads-overtake", |r| r.sce[1].flash_curve[3].1[1] = 151.0),
         ("sce.figures4-5.fewer-writes", |r| r.sce[0].flash_written_mib = 901.0),
         ("sce.figure6.several-times", |r| r.oltp[3].throughput = 199.0),
-        ("sce.figure6.flashcache-slower", |r| r.oltp[1].throughput = 101.0),
+        ("sce.figure6.flashcache-slower", |r| {
+            r.oltp[1].throughput = 101.0;
+            r.oltp[2].throughput = 203.0;
+        }),
         ("sce.figure6.write-back", |r| r.oltp[2].throughput = 99.0),
         ("sce.figure6.write-back-response", |r| r.oltp[2].response_us = 50.0),
         ("sce.figure6.over-write-back", |r| r.oltp[2].throughput = 402.0),

@@ -1,11 +1,12 @@
-//! Sweeps of what the thesis does not say: thresholds, latency of the storage behind, size of the flash.
+//! Sweeps of what the thesis does not say: thresholds, latency of the storage behind, size of the flash. The
+//! last was fitted, and is swept in every run.
 
 use super::{Bench, Contender, Context, Outcome, Setting, Thresholds};
 use crate::report::{Block, Column, Section, Table};
 
-/// The sweeps, each a table.
+/// The sweeps of a full run, each a table.
 pub(super) fn sections(bench: &Bench, context: &Context<'_>) -> anyhow::Result<Vec<Section>> {
-    Ok(vec![thresholds(bench, context)?, backends(bench, context)?, sizes(bench, context)?])
+    Ok(vec![thresholds(bench, context)?, backends(bench, context)?])
 }
 
 const BASE: Setting = Setting::new(16, Contender::Rwfdb, 8);
@@ -66,14 +67,42 @@ fn backends(bench: &Bench, context: &Context<'_>) -> anyhow::Result<Section> {
     }))
 }
 
-fn sizes(bench: &Bench, context: &Context<'_>) -> anyhow::Result<Section> {
-    let mut settings = Vec::new();
-    for flash_percent in [10.0, 25.0, 50.0, 80.0] {
-        settings.extend([RIVAL, BASE].map(|setting| Setting { flash_percent, ..setting }));
+/// Flash, in per cent of the pages that the trace touches.
+const SIZES: [f64; 4] = [10.0, 25.0, 50.0, 80.0];
+
+/// Both contenders at each size of the flash.
+pub(super) struct Sizes {
+    outcomes: Vec<Outcome>,
+}
+
+impl Sizes {
+    pub(super) fn new(bench: &Bench, context: &Context<'_>) -> anyhow::Result<Self> {
+        let at = |flash_percent: f64| [RIVAL, BASE].map(|setting| Setting { flash_percent, ..setting });
+        let settings: Vec<Setting> = SIZES.into_iter().flat_map(at).collect();
+        Ok(Self { outcomes: bench.run(context, "size of the flash", &settings)? })
     }
-    let outcomes = bench.run(context, "size of the flash", &settings)?;
-    let text = "Pages of 16 KB, write buffer of 8 MB; flash in per cent of the pages that the trace touches.";
-    Ok(section("Sweep: size of the flash", text, "flash, %", &outcomes, |setting| {
-        format!("{:.0}", setting.flash_percent)
-    }))
+
+    /// What the summary says of it.
+    pub(super) fn sentence(&self) -> String {
+        let pair = |pair: &[Outcome]| {
+            let [flashtier, rwfdb] = [&pair[0].row, &pair[1].row].map(|row| row.hit_rate);
+            format!("{:.0} %: {rwfdb:.1} and {flashtier:.1} %", pair[0].setting.flash_percent)
+        };
+        let shown: Vec<String> = self.outcomes.chunks(2).map(pair).collect();
+        let turns = self.outcomes.chunks(2).any(|pair| pair[1].row.hit_rate < pair[0].row.hit_rate);
+        let what = if turns { "the direction of the hit rates turns with it" } else { "the direction stays" };
+        format!(
+            "the size of the flash, 80 % of the pages touched, was fitted to FlashTier's hit rate, and {what} (16 KB, 8 MB; \
+             hits of rwfdb and flashtier): {}.",
+            shown.join("; ")
+        )
+    }
+
+    pub(super) fn section(&self) -> Section {
+        let text =
+            "Pages of 16 KB, write buffer of 8 MB; flash in per cent of the pages that the trace touches.";
+        section("Sweep: size of the flash", text, "flash, %", &self.outcomes, |setting| {
+            format!("{:.0}", setting.flash_percent)
+        })
+    }
 }

@@ -18,8 +18,12 @@ pub(super) fn rows(ours: &[RwRow]) -> Rows {
         add("GC count", "", 0, |row| row.gc_count);
         add("CLWA", "", 2, |row| row.clwa);
         add("FLWA", "", 2, |row| row.flwa);
-        add("TWAF", "", 2, RwRow::twaf);
         add("response, normalised", "", 3, |row| row.response);
+        let twaf: [(&str, fn(&RwRow) -> f64); 2] =
+            [("TWAF", RwRow::twaf), ("TWAF for each write request", RwRow::twaf_of_requests)];
+        for (what, ours) in twaf {
+            rows.add(source, format!("{what}, {name}"), ("", 2), rw::twaf_of(row), Some(ours(row)));
+        }
     }
     for memory in &MEMORY {
         let kib = |bytes: u64| Some(bytes as f64 / 1024.0);
@@ -65,31 +69,38 @@ pub(super) fn sections(rows: &[RwRow]) -> Vec<Section> {
 /// Rows as the thesis prints them, its numbers in the second line of columns.
 fn table(rows: &[RwRow]) -> Table {
     let mut columns = vec![Column::words("cache"), Column::numbers("write buffer, MB")];
-    for (name, _) in MEASURES {
+    for (name, ..) in MEASURES {
         columns.push(Column::numbers("ours").under(name));
         columns.push(Column::numbers("thesis").under(name));
     }
     let cells = |row: &RwRow| {
-        let paper = rw::of(row);
         let mut cells = vec![row.contender.name().to_owned(), row.buffer_mb.to_string()];
-        for (_, show) in MEASURES {
-            cells.push(show(row));
-            cells.push(paper.map_or("–".to_owned(), show));
+        for (_, value, thesis, digits) in MEASURES {
+            cells.push(shown(value(row), digits));
+            cells.push(thesis(row).map_or("–".to_owned(), |value| shown(value, digits)));
         }
         cells
     };
     Table { columns, rows: rows.iter().map(cells).collect() }
 }
 
-type Shown = (&'static str, fn(&RwRow) -> String);
+/// A value, with more digits where it would be zero otherwise.
+fn shown(value: f64, digits: usize) -> String {
+    let digits = if value > 0.0 && value < 0.5 * 0.1f64.powi(digits as i32) { 4 } else { digits };
+    format!("{value:.digits$}")
+}
 
-const MEASURES: [Shown; 6] = [
-    ("hit rate, %", |row| format!("{:.1}", row.hit_rate)),
-    ("GC count", |row| format!("{:.0}", row.gc_count)),
-    ("CLWA", |row| format!("{:.2}", row.clwa)),
-    ("FLWA", |row| format!("{:.2}", row.flwa)),
-    ("TWAF", |row| format!("{:.2}", row.twaf())),
-    ("response", |row| format!("{:.3}", row.response)),
+/// Name, ours, the thesis', digits.
+type Measure = (&'static str, fn(&RwRow) -> f64, fn(&RwRow) -> Option<f64>, usize);
+
+const MEASURES: [Measure; 7] = [
+    ("hit rate, %", |row| row.hit_rate, |row| rw::of(row).map(|row| row.hit_rate), 1),
+    ("GC count", |row| row.gc_count, |row| rw::of(row).map(|row| row.gc_count), 0),
+    ("CLWA", |row| row.clwa, |row| rw::of(row).map(|row| row.clwa), 2),
+    ("FLWA", |row| row.flwa, |row| rw::of(row).map(|row| row.flwa), 2),
+    ("TWAF", RwRow::twaf, rw::twaf_of, 2),
+    ("TWAF of requests", RwRow::twaf_of_requests, rw::twaf_of, 2),
+    ("response", |row| row.response, |row| rw::of(row).map(|row| row.response), 3),
 ];
 
 /// A group for each page size and write buffer, a bar for each cache.
