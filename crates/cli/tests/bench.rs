@@ -74,6 +74,32 @@ fn restart_prints_and_writes_its_results() {
 }
 
 #[test]
+fn restarts_are_told_apart_by_their_logs() {
+    let every = ["restart", "--system", "disk-only", "--minutes", "0.1", "--checkpoint-interval", "3"];
+    let (shown, values, _) = results(&[&every[..], &["--redo", "plain,imaged,usual"]].concat());
+    assert!(shown.contains("no notes, no images (FaCE)"), "{shown}");
+    let of = |run: usize, field: &str| values[run][field].clone();
+    assert_eq!([0, 1, 2].map(|run| of(run, "redo")), ["plain", "imaged", "usual"]);
+    // A page whose image is in the log is not read; the usual log of disk-only has images and no notes.
+    assert!(of(0, "redo_pages").as_u64() > of(1, "redo_pages").as_u64(), "{values}");
+    assert_eq!(of(1, "restart_s"), of(2, "restart_s"));
+    refused(&["bench", "restart", "--redo", "none"], &["--redo", "known are plain, imaged, noted, usual"]);
+}
+
+#[test]
+fn lc_forgets_if_it_is_told_to() {
+    let lc = ["tpcc", "--system", "lc", "--minutes", "0.2", "--flash-percent", "8"];
+    let hits = |knobs: &[&str]| {
+        let (_, values, _) = results(&[&lc[..], knobs].concat());
+        values[0]["flash_hit_rate"].as_f64().expect("a rate")
+    };
+    let (usual, forgets) = (hits(&[]), hits(&["--lc-history", "0"]));
+    assert!(forgets < usual && hits(&["--lc-history", "100", "--lc-dirty", "900"]) == usual);
+    refused(&["bench", "tpcc", "--system", "face", "--lc-history", "0"], &["--lc-history", "only lc"]);
+    refused(&["bench", "tpcc", "--lc-dirty", "1001"], &["--lc-dirty", "1000"]);
+}
+
+#[test]
 fn a_recorded_run_is_a_trace_of_its_page_accesses() {
     let folder = Folder::new();
     let record = |name: &str| {

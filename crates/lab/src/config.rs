@@ -1,6 +1,6 @@
 //! What an experiment is made of.
 
-use crate::replay::FragmentKnobs;
+use crate::replay::{FragmentKnobs, LcKnobs};
 use entresol_core::{Placement, PolicyKind, System};
 use entresol_engine::DailyWrites;
 use entresol_store::Replacement;
@@ -122,6 +122,10 @@ pub struct BenchConfig {
     pub disk_device: String,
     /// SCE's knobs; without meaning for other systems.
     pub fragments: FragmentKnobs,
+    /// LC's knobs; without meaning for other systems.
+    pub lc: LcKnobs,
+    /// GSC pulls victims from DRAM to fill its groups (FaCE §3.3).
+    pub pulls: bool,
     /// How much may be written to flash, of policies that weigh what a write is worth.
     pub flash_writes_per_day: DailyWrites,
     /// Measured time.

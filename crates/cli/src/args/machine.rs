@@ -1,6 +1,6 @@
 //! What all experiments have in common: workload, devices, real paths, outputs.
 
-use super::{FragmentArgs, values};
+use super::{FragmentArgs, LcArgs, values};
 use clap::Args;
 use entresol_lab::config::Warmup;
 use entresol_store::Replacement;
@@ -52,6 +52,9 @@ pub struct MachineArgs {
     /// SCE's knobs.
     #[command(flatten)]
     pub fragments: FragmentArgs,
+    /// LC's knobs.
+    #[command(flatten)]
+    pub lc: LcArgs,
 
     /// Run on real files or block devices, under the wall clock. Their content is lost
     #[arg(long, requires_all = ["flash", "disk", "log"], conflicts_with_all = ["flash_device", "disk_device"])]

@@ -1,7 +1,7 @@
 //! `entresol simulate` and `entresol mrc`: a trace through layers.
 
 use super::replay::{DramArgs, LoadArgs};
-use super::{FragmentArgs, ReadArgs, values};
+use super::{FragmentArgs, LcArgs, ReadArgs, values};
 use crate::failure::Failure;
 use clap::Args;
 use entresol_core::Mode;
@@ -111,6 +111,9 @@ pub struct SimulateArgs {
     /// SCE's knobs.
     #[command(flatten)]
     pub fragments: FragmentArgs,
+    /// LC's knobs.
+    #[command(flatten)]
+    pub lc: LcArgs,
 
     /// Device of the flash cache
     #[arg(long, value_name = "DEVICE", default_value = "nvme", help_heading = "Machine")]

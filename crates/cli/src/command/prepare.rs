@@ -1,14 +1,14 @@
 //! From options to an experiment: everything is validated here, before any work.
 
-use crate::args::{FragmentArgs, MachineArgs};
+use crate::args::{FragmentArgs, LcArgs, MachineArgs};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
-use entresol_core::{Config, System};
+use entresol_core::{Config, PolicyKind, System};
 use entresol_device::held;
 use entresol_engine::DailyWrites;
 use entresol_lab::bench;
 use entresol_lab::config::{BenchConfig, RealPaths, Redo, Run, Warmup};
-use entresol_lab::replay::FragmentKnobs;
+use entresol_lab::replay::{FragmentKnobs, LcKnobs};
 use entresol_lab::report::{self, Report, html, terminal};
 use entresol_store::Replacement;
 use serde::Serialize;
@@ -51,6 +51,8 @@ pub fn config(
         flash_device: args.flash_device.clone(),
         disk_device: args.disk_device.clone(),
         fragments: knobs(&args.fragments, systems.contains(&System::Fragments), "--system")?,
+        lc: lc_knobs(&args.lc, systems.contains(&System::Cached(PolicyKind::Lc)) && !args.real, "--system")?,
+        pulls: true,
         flash_writes_per_day: DailyWrites::Unlimited,
         measured,
         warmup: args.warmup,
@@ -69,6 +71,16 @@ pub fn knobs(args: &FragmentArgs, named: bool, option: &str) -> Result<FragmentK
             let known = System::Fragments.name();
             Err(Failure::input(format!("{knob}: only {known} has fragments; name it with {option}")))
         }
+        _ => Ok(args.knobs()),
+    }
+}
+
+/// LC's knobs, which have no meaning where it is not named with `option`, and which real devices do not have.
+pub fn lc_knobs(args: &LcArgs, possible: bool, option: &str) -> Result<LcKnobs, Failure> {
+    match args.given() {
+        Some(knob) if !possible => Err(Failure::input(format!(
+            "{knob}: only lc has it, on modelled devices; name lc with {option}, without --real"
+        ))),
         _ => Ok(args.knobs()),
     }
 }
@@ -194,6 +206,8 @@ pub fn shown(config: &BenchConfig) -> Vec<(String, String)> {
         ("pages of a fragment", knobs.fragment_pages),
         ("population workers", knobs.workers),
         ("populations in a thousand accesses, at most", knobs.pace_permille),
+        ("history of lc, % of the slots", config.lc.history_percent),
+        ("dirty slots of lc, per mille", config.lc.dirty_permille),
     ] {
         rows.extend(value.map(|value| (knob.to_owned(), value.to_string())));
     }

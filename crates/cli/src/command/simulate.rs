@@ -24,6 +24,8 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let levels = levels(args)?;
     let sce = levels.iter().any(|(flash_layer, _)| *flash_layer == Some(Cache::Fragments));
     let knobs = prepare::knobs(&args.fragments, sce, "--policy")?;
+    let is_lc = |(layer, _): &(Option<Cache>, Replacement)| *layer == Some(Cache::Policy(PolicyKind::Lc));
+    prepare::lc_knobs(&args.lc, levels.iter().any(is_lc), "--policy")?;
     let inputs: Vec<_> = args.source.files()?.into_iter().chain(args.devices.clone()).collect();
     let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref(), &inputs)?;
     let source = Source::read(&args.source)?;
@@ -112,6 +114,7 @@ fn configs(
             shadows: args.shadows,
             switches: args.switch,
             fragments,
+            lc: args.lc.knobs(),
             arrival: args.load.arrival(),
             hit_ns: args.load.hit_ns(),
             whole_writes: args.dram.whole_writes,

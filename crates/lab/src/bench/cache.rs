@@ -31,11 +31,16 @@ impl CacheOptions {
         let pages = || u32::try_from(pages).context("the flash cache is too large: at most 2^28 pages");
         Ok(match run.system {
             System::DiskOnly | System::FlashOnly => None,
-            System::Cached(policy) => Some(Self::Slots(TierOptions {
-                measures_costs: true,
-                write_budget: write_budget(config, policy)?,
-                ..TierOptions::new(policy, pages()?)
-            })),
+            System::Cached(policy) => {
+                let mut options = TierOptions {
+                    measures_costs: true,
+                    write_budget: write_budget(config, policy)?,
+                    ..TierOptions::new(policy, pages()?)
+                };
+                let TierOptions { slots, history, dirty_permille_max, .. } = &mut options;
+                config.lc.set(policy, *slots, history, dirty_permille_max);
+                Some(Self::Slots(options))
+            }
             System::Fragments => Some(Self::Fragments(fragment_options(config.fragments, pages()?))),
         })
     }

@@ -16,6 +16,7 @@ pub(crate) mod restart;
 pub(crate) mod rig;
 mod split;
 pub(crate) mod tpcc;
+mod unpulled;
 pub(crate) mod verify;
 mod warmth;
 

@@ -68,6 +68,7 @@ impl RealStore {
             log: self.open_log()?,
             flash: self.open_flash()?,
             tier: self.tier.clone(),
+            pulls: true,
             options: Options {
                 replacement: self.replacement,
                 durable_notes: knows_what_is_durable(self.system),

@@ -3,6 +3,7 @@
 use crate::bench::cache::CacheOptions;
 use crate::bench::image::{Image, PAGE_BYTES, store_options};
 use crate::bench::split::Split;
+use crate::bench::unpulled::Unpulled;
 use crate::config::{BenchConfig, Run};
 use anyhow::{Context, bail};
 use entresol_core::{Lsn, PageId, System};
@@ -43,6 +44,8 @@ pub struct Rig {
     pub flash: Option<Arc<dyn Device>>,
     /// The shape of the flash cache.
     pub tier: Option<CacheOptions>,
+    /// A new cache may pull victims from DRAM.
+    pub pulls: bool,
     /// The store's.
     pub options: Options,
     /// What a modelled log keeps its content in.
@@ -149,6 +152,7 @@ impl Media {
             log,
             log_media: Some(self.log.clone()),
             flash: flash.map(|device| device as Arc<dyn Device>),
+            pulls: config.pulls,
             options: Options {
                 replacement: config.replacement,
                 durable_notes,
@@ -174,7 +178,8 @@ impl Rig {
     /// A new flash cache on the database, or the database alone.
     pub fn create_layer(&self) -> anyhow::Result<Arc<dyn Layer>> {
         Ok(match (&self.flash, &self.tier) {
-            (Some(flash), Some(tier)) => tier.create(flash.clone(), self.disk.clone())?,
+            (Some(flash), Some(tier)) if self.pulls => tier.create(flash.clone(), self.disk.clone())?,
+            (Some(flash), Some(tier)) => Unpulled::new(tier.create(flash.clone(), self.disk.clone())?),
             _ => DiskLayer::open(self.disk.clone(), PAGE_BYTES)?,
         })
     }

@@ -1,7 +1,7 @@
 //! What a simulation is made of.
 
-use super::FragmentKnobs;
 use super::device::{DeviceSpec, MemorySpec};
+use super::{FragmentKnobs, LcKnobs};
 use entresol_core::{Cache, Mode};
 use entresol_engine::DailyWrites;
 use std::ops::Range;
@@ -80,6 +80,8 @@ pub struct RunConfig {
     pub flash_writes_per_day: DailyWrites,
     /// SCE's knobs; without meaning for others.
     pub fragments: FragmentKnobs,
+    /// LC's knobs; without meaning for others.
+    pub lc: LcKnobs,
     /// When references come.
     pub arrival: Arrival,
     /// Time that a DRAM hit takes a client, nanoseconds.
@@ -122,6 +124,7 @@ impl RunConfig {
             switches: false,
             flash_writes_per_day: DailyWrites::Unlimited,
             fragments: FragmentKnobs::default(),
+            lc: LcKnobs::default(),
             arrival: Arrival::Closed { clients: 1 },
             hit_ns: 0,
             whole_writes: false,

@@ -155,10 +155,12 @@ pub(super) fn block_cache(
 impl RunConfig {
     /// The partition of the flash layer under `policy`.
     pub(super) fn core_config(&self, policy: PolicyKind) -> Result<Config, SimulationError> {
-        match self.stands_for {
-            None => core_config(policy, self.flash_pages),
-            Some(whole) => sampled_core_config(policy, self.flash_pages, whole),
-        }
+        let mut config = match self.stands_for {
+            None => core_config(policy, self.flash_pages)?,
+            Some(whole) => sampled_core_config(policy, self.flash_pages, whole)?,
+        };
+        self.lc.set(policy, config.slots, &mut config.history, &mut config.dirty_permille_max);
+        Ok(config)
     }
 
     /// The partitions that can go on with the pages of `core`, under other policies.

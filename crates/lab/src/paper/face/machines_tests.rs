@@ -22,11 +22,17 @@ fn as_drawn() -> Machines {
         result(System::DiskOnly, DRAM_PERCENT * (1.0 + step), 0.0, 2000.0 + 100.0 * step)
     });
     let array = |(disks, lc): (f64, f64)| {
-        let systems = [(System::DiskOnly, 100.0 * disks), (LC, lc), (GSC, 400.0 * disks)];
+        let systems = [(System::DiskOnly, 210.0 * disks), (LC, lc), (GSC, 400.0 * disks)];
         (disks, systems.map(|(system, tpmc)| result(system, DRAM_PERCENT, 12.0, tpmc)).to_vec())
     };
     let lc = [(4.0, 2000.0), (8.0, 3000.0), (12.0, 3100.0), (16.0, 3200.0)];
-    Machines { mlc, dram: dram.collect(), arrays: lc.map(array).to_vec() }
+    Machines {
+        mlc,
+        dram: dram.collect(),
+        arrays: lc.map(array).to_vec(),
+        forgets: Vec::new(),
+        unpulled: Vec::new(),
+    }
 }
 
 #[test]
@@ -43,9 +49,10 @@ fn tolerances_decide() {
 
 #[test]
 fn each_claim_fails_on_results_that_contradict_it() {
-    let spoilers: [Spoiler<Machines>; 3] = [
+    let spoilers: [Spoiler<Machines>; 4] = [
         ("face.table5.more-flash", |m| m.dram[4].tpmC = 5571.0),
         ("face.figure5.gsc-scales", |m| m.arrays[2].1[2].tpmC = 3199.0),
+        ("face.figure5.lc-below-disk-only", |m| m.arrays[3].1[0].tpmC = 3199.0),
         ("face.figure5.lc-stops", |m| m.arrays[3].1[1].tpmC = 3301.0),
     ];
     assert_spoiled(&spoilers, as_drawn, |machines| judged(CLAIMS, &[machines]));
@@ -53,7 +60,22 @@ fn each_claim_fails_on_results_that_contradict_it() {
 
 #[test]
 fn without_runs_only_arithmetic_is_judged() {
-    let none = Machines { mlc: Vec::new(), dram: Vec::new(), arrays: Vec::new() };
+    let none = Machines {
+        mlc: Vec::new(),
+        dram: Vec::new(),
+        arrays: Vec::new(),
+        forgets: Vec::new(),
+        unpulled: Vec::new(),
+    };
     let outcomes: Vec<_> = judged(CLAIMS, &[&none]).iter().map(|judged| judged.verdict.outcome).collect();
-    assert_eq!(outcomes, [Outcome::DoesNotHold, Outcome::NotJudged, Outcome::NotJudged, Outcome::NotJudged]);
+    assert_eq!(
+        outcomes,
+        [
+            Outcome::DoesNotHold,
+            Outcome::NotJudged,
+            Outcome::NotJudged,
+            Outcome::NotJudged,
+            Outcome::NotJudged,
+        ]
+    );
 }

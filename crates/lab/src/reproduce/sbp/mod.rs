@@ -9,7 +9,7 @@ use crate::bench::{image, parallel};
 use crate::config::{BenchConfig, Redo, Warmup};
 use crate::paper::judged;
 use crate::paper::sbp::{self as paper, Evidence, MEDIA, Restarted, STABLE, beginning, end, mean};
-use crate::replay::FragmentKnobs;
+use crate::replay::{FragmentKnobs, LcKnobs};
 use crate::report::{Axis, Bar, BarChart, BarGroup, Block, Chart, Line, LineChart, Section};
 use entresol_engine::DailyWrites;
 use entresol_store::Replacement;
@@ -56,6 +56,8 @@ impl Plan {
             flash_device: "fusion-slc".into(),
             disk_device: "ds4700".into(),
             fragments: FragmentKnobs::default(),
+            lc: LcKnobs::default(),
+            pulls: true,
             flash_writes_per_day: DailyWrites::Unlimited,
             measured: self.measured,
             warmup: Warmup::For(self.warmup),
