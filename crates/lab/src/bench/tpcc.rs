@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Cores of the paper's machine (i7-860: four, with two threads each).
-const CORES: usize = 4;
+pub const CORES: usize = 4;
 /// Steps of a measurement, for progress and upkeep.
 pub const REPORTS: u32 = 50;
 

@@ -13,7 +13,8 @@ fn restarted(warm: bool, seconds: f64, step: f64) -> Restarted {
         redo_pages: 100,
         redo_from_flash: if warm { 60 } else { 20 },
         tpmc,
-        flash_reads: Vec::new(),
+        flash_reads: vec![(0.25, if warm { 30.0 } else { 0.0 }), (0.75, if warm { 60.0 } else { 0.0 })],
+        cpu: vec![(seconds / 2.0, 0.0), (seconds + 1.0, 0.5), (seconds + 60.0, 0.5)],
         flash_hits: Vec::new(),
         consistent: true,
     }
@@ -24,7 +25,9 @@ fn as_drawn() -> Evidence {
     Evidence {
         metadata: vec![1000.0, 990.0, 980.0],
         crash: [restarted(true, 240.0, 10.0), restarted(false, 300.0, 12.0)],
-        shutdown: [restarted(true, 10.0, 0.0), restarted(false, 10.0, 10.0)],
+        logged: [(900, 700.0), (800, 1000.0), (810, 990.0)].map(|(log_pages, tpmc)| Ran { tpmc, log_pages }),
+        base: restarted(true, 360.0, 0.0),
+        shutdown: [restarted(true, 10.0, -1.0), restarted(false, 10.0, 10.0)],
     }
 }
 
@@ -35,11 +38,18 @@ fn tolerances_decide() {
 
 #[test]
 fn each_claim_fails_on_evidence_that_contradicts_it() {
-    let spoilers: [Spoiler<Evidence>; 6] = [
+    let spoilers: [Spoiler<Evidence>; 10] = [
         ("sbp.figure4.metadata", |e| e.metadata[2] = 949.0),
         ("sbp.figure6.recovery", |e| e.crash[0].restart_s = 301.0),
+        ("sbp.figure5.log-pages", |e| e.logged[2].log_pages = 901),
+        ("sbp.s5-5.base", |e| e.base.restart_s = 299.0),
+        ("sbp.figure8.cpu", |e| e.crash[1].cpu[0].1 = 0.6),
+        ("sbp.figure9.peak", |e| {
+            let warm = &mut e.shutdown[0].tpmc;
+            warm.iter_mut().enumerate().for_each(|(at, point)| point.1 = 1001.0 + at as f64);
+        }),
         ("sbp.figure6.stable", |e| e.crash[0].tpmc.iter_mut().take(9).for_each(|point| point.0 += 90.0)),
-        ("sbp.figure7.redo-from-flash", |e| e.crash[0].redo_from_flash = 20),
+        ("sbp.figure7.redo-from-flash", |e| e.crash[1].flash_reads[1].1 = 2.0),
         ("sbp.figure9.shutdown", |e| e.shutdown[1].tpmc.iter_mut().for_each(|point| point.1 *= 0.95)),
         ("sbp.s4.consistent", |e| e.shutdown[1].consistent = false),
     ];

@@ -5,7 +5,7 @@ mod claims;
 mod evidence;
 
 pub(crate) use claims::{CLAIMS, STABLE};
-pub(crate) use evidence::{Evidence, MEDIA, Restarted, beginning, end, mean};
+pub(crate) use evidence::{Evidence, MEDIA, Ran, Restarted, end, mean};
 
 use super::claim::{Statement, statements};
 
@@ -24,5 +24,7 @@ pub const CLIENTS: u32 = 16;
 pub const WAREHOUSES: u32 = 500;
 /// Minutes until recovery is over, with and without persistence (§5.5, figure 6).
 pub const RECOVERY_MIN: [f64; 2] = [4.0, 5.0];
+/// Recovery without the SSD, by that of the prototype without persistence (section 5.5: "about 20 % slower").
+pub const BASE_BY_PROTOTYPE: f64 = 1.2;
 /// Minutes until throughput is stable, with and without persistence (§5.5, figure 6).
 pub const STABLE_MIN: [f64; 2] = [8.0, 10.0];

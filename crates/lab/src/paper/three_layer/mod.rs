@@ -3,6 +3,7 @@
 //!
 //! Figures 2 to 6 are drawn, not printed; what the text says of them stands here as constants and as claims.
 
+mod discussion;
 mod evidence;
 mod figures;
 mod over_n;
@@ -13,7 +14,7 @@ pub(crate) use evidence::{B_TABLE_2, FACTORS, POLICIES, READ_ONLY, Run, Workload
 use super::claim::{Claim, Judged, Statement, judged, statements};
 
 /// The claims in the order of the paper.
-const CLAIMS: [&[Claim<[Workload]>]; 2] = [table_2::CLAIMS, figures::CLAIMS];
+const CLAIMS: [&[Claim<[Workload]>]; 3] = [table_2::CLAIMS, figures::CLAIMS, discussion::CLAIMS];
 
 /// What the paper claims, in the order in which it is judged.
 pub fn claims() -> Vec<Statement> {
@@ -84,6 +85,8 @@ pub const TABLE_2: [EnergyRow; 9] = [
 pub const RAM_WATTS_PER_GB: f64 = 0.503;
 /// P_f^u: unit power of flash, watts for 10⁹ bytes (§4.1).
 pub const SSD_WATTS_PER_GB: f64 = 0.000_873;
+/// Milliseconds of a read and of a write of HDD3, the high-end disk of table 1.
+pub const HDD3_MS: f64 = 2.0;
 /// LOC with n = 8 reduced T_v of the TPC-E trace by so much of 2LA's, for b = 1000 to 32,000 (§4.1).
 pub const LOC_SAVES: (f64, f64) = (0.32, 0.35);
 /// "The buffer layer of 2LA consumed much more energy than those of 3LA (by a factor of six for n = 8)"
