@@ -4,15 +4,25 @@ use super::values;
 use clap::Args;
 use entresol_lab::replay::LcKnobs;
 
+/// What LC remembers, in per cent of the slots.
+fn history(text: &str) -> Result<u32, String> {
+    values::count(text, "per cent of the slots", 0..=100)
+}
+
+/// LC's dirty share.
+fn dirty(text: &str) -> Result<u32, String> {
+    values::count(text, "per mille of the slots", 0..=1000)
+}
+
 /// Knobs of `lc`: how much it remembers, and when its cleaner works.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "LC")]
 pub struct LcArgs {
     /// Evicted pages whose last reference LC remembers, in per cent of the flash slots [default: 100]
-    #[arg(long, value_name = "PERCENT", value_parser = values::lc_history, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = history, allow_negative_numbers = true)]
     pub lc_history: Option<u32>,
     /// LC's cleaner works while more than so many per mille of the flash slots are dirty [default: 900]
-    #[arg(long, value_name = "PERMILLE", value_parser = values::lc_dirty, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERMILLE", value_parser = dirty, allow_negative_numbers = true)]
     pub lc_dirty: Option<u32>,
 }
 

@@ -133,16 +133,6 @@ pub fn population_pace(text: &str) -> Result<u32, String> {
     count(text, "populations in a thousand references", 1..=1000)
 }
 
-/// What LC remembers, in per cent of the slots.
-pub fn lc_history(text: &str) -> Result<u32, String> {
-    count(text, "per cent of the slots", 0..=100)
-}
-
-/// LC's dirty share.
-pub fn lc_dirty(text: &str) -> Result<u32, String> {
-    count(text, "per mille of the slots", 0..=1000)
-}
-
 /// A seed.
 pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{text:?} is not a seed; give a whole number from 0 to {}", u64::MAX))

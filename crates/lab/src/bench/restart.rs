@@ -116,8 +116,8 @@ pub fn run_until_kill(
     }
 }
 
-/// Runs on until half an interval after the next checkpoint, at the end of which `meanwhile` is called. Returns tpmC
-/// since that checkpoint, `None` if a client has failed.
+/// Runs on until half an interval after the next checkpoint, at the end of which `meanwhile` is called.
+/// Returns tpmC since that checkpoint, `None` if a client has failed.
 pub fn to_mid_interval(
     store: &Store,
     driver: &entresol_tpcc::Run,

@@ -1,5 +1,5 @@
-//! A layer whose store refuses to be pulled from: GSC's groups are filled with what DRAM evicts by itself (FaCE
-//! §3.3 says that pulling makes no difference to hits).
+//! A layer whose store refuses to be pulled from: GSC's groups are filled with what DRAM evicts by itself.
+//! (FaCE §3.3 says that pulling makes no difference to hits.)
 //!
 //! Invariant: nothing else differs: every call is passed on.
 

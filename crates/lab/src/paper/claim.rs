@@ -8,8 +8,8 @@
 //!    evidence does not have the numbers. It takes bounds from the tolerance that it is given.
 //! 3. Add evidence that contradicts it to the tests of the paper: the claim, and only it, must fail.
 //! 4. Run `reproduce`. If the claim does not hold, write into `reason` what is known about it, without a full
-//!    stop. If a constant of ours was set on the very figure, name it in `set_on_it`. If the bound is far from
-//!    the paper's figure, give that as `figure`.
+//!    stop. If a constant of ours was set on the very figure, name it in `set_on_it`. If the bound is far
+//!    from the paper's figure, give that as `figure`.
 //! 5. Run the golden tests of the paper with `UPDATE_EXPECT=1` and read the difference.
 //!
 //! A new list is also named in `claims` of its paper, and judged in the paper's chapter of

@@ -1,5 +1,5 @@
-//! LC's knobs. Its paper calls the dirty share tunable, and neither it nor FaCE says how many departed pages are
-//! remembered.
+//! LC's knobs. Its paper calls the dirty share tunable, and neither it nor FaCE says how many departed pages
+//! are remembered.
 
 use entresol_core::PolicyKind;
 

@@ -1,9 +1,9 @@
 //! FaCE's claims about LC over an LC that remembers no page that has left (`history` = 0), and about pulling
 //! victims from DRAM.
 //!
-//! Which LC the paper had it does not say. Its lead over mvFIFO in hits is 7.3 to 8.8 points at every size. Ours
-//! with its usual history leads by 17 points and more with small caches, and without a history by 6 to 10: so
-//! the paper's LC remembered little or nothing.
+//! Which LC the paper had it does not say. Its lead over mvFIFO in hits is 7.3 to 8.8 points at every size.
+//! Ours with its usual history leads by 17 points and more with small caches, and without a history by 6 to
+//! 10: so the paper's LC remembered little or nothing.
 
 use super::grid::{GSC, Grid, LC};
 use super::machines::Machines;

@@ -1,7 +1,7 @@
 //! SCE's claims over our runs.
 //!
-//! One constant of ours was set on figure 1: the rate of random writes of the flash. What turns when that rate
-//! is raised says so (`set_on_it`); the chapter's sweep shows where.
+//! One constant of ours was set on figure 1: the rate of random writes of the flash. What turns when that
+//! rate is raised says so (`set_on_it`); the chapter's sweep shows where.
 
 use super::evidence::{Measured, Runs, change};
 use super::{FIGURE_4_SCE, FIGURE_6, FIGURE_6_RESPONSE, FLASHCACHE_WRITES_PER_READ};

@@ -1,4 +1,5 @@
-//! 3LA's claims beside its figures: what it says of the algorithms (section 3.3), and of faster disks (footnote 5).
+//! 3LA's claims beside its figures: what it says of the algorithms (section 3.3), and of faster disks
+//! (footnote 5).
 
 use super::over_n::{falls, over_n, shown, writers};
 use super::{B_TABLE_2, FACTORS, HDD3_MS, POLICIES, Run, Workload};

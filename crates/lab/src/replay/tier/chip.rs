@@ -1,9 +1,9 @@
 //! A flash chip in virtual time, told by its translation layer what was done: reads wait for the work before
 //! them.
 //!
-//! Parts of the chip work at the same time: reads of w take w / `reads` until the chip is idle again, programs
-//! and erases w / `programs`, and a read of its own takes its full time after that. One piece of work may be
-//! under way while the next one is prepared.
+//! Parts of the chip work at the same time: reads of w take w / `reads` until the chip is idle again,
+//! programs and erases w / `programs`, and a read of its own takes its full time after that. One piece of
+//! work may be under way while the next one is prepared.
 //!
 //! Invariant: work is conserved: `service_ns` is the sum of all operations' times, divided by how many of the
 //! kind are done at a time.
