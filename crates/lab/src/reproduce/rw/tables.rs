@@ -19,10 +19,9 @@ pub(super) fn rows(ours: &[RwRow]) -> Rows {
         add("CLWA", "", 2, |row| row.clwa);
         add("FLWA", "", 2, |row| row.flwa);
         add("response, normalised", "", 3, |row| row.response);
-        let twaf: [(&str, fn(&RwRow) -> f64); 2] =
-            [("TWAF", RwRow::twaf), ("TWAF for each write request", RwRow::twaf_of_requests)];
+        let twaf = [("TWAF", row.twaf()), ("TWAF for each write request", row.twaf_of_requests())];
         for (what, ours) in twaf {
-            rows.add(source, format!("{what}, {name}"), ("", 2), rw::twaf_of(row), Some(ours(row)));
+            rows.add(source, format!("{what}, {name}"), ("", 2), rw::twaf_of(row), Some(ours));
         }
     }
     for memory in &MEMORY {

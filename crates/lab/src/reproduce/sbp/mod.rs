@@ -81,7 +81,7 @@ enum Job {
 /// What it gives.
 enum Done {
     Ran(Ran),
-    Restarts([Restarted; 2]),
+    Restarts(Box<[Restarted; 2]>),
     Base(Box<Restarted>),
 }
 
@@ -121,7 +121,7 @@ fn evidence(
                     Ending::Crash => plan.measured,
                     Ending::Shutdown => plan.after_shutdown,
                 };
-                Done::Restarts(restarts(config, image, *ending, watched, &told)?)
+                Done::Restarts(Box::new(restarts(config, image, *ending, watched, &told)?))
             }
             Job::Base => {
                 told("without flash");
@@ -137,7 +137,7 @@ fn evidence(
     for done in done {
         match done {
             Done::Ran(ran) => runs.push(ran),
-            Done::Restarts(pair) => restarted.push(pair),
+            Done::Restarts(pair) => restarted.push(*pair),
             Done::Base(alone) => base = Some(*alone),
         }
     }
@@ -188,7 +188,7 @@ fn setup(plan: &Plan, pages: u64) -> Vec<String> {
 }
 
 fn rows(evidence: &Evidence) -> Rows {
-    let Evidence { metadata, logged, base, crash, shutdown } = evidence;
+    let Evidence { metadata, logged, base, crash, .. } = evidence;
     let mut rows = Rows::new();
     for (ran, what) in logged.iter().zip(["without an SSD", "volatile metadata", "persistent metadata"]) {
         rows.add(
@@ -211,7 +211,7 @@ fn rows(evidence: &Evidence) -> Rows {
     for (tpmc, (_, medium)) in metadata.iter().zip(MEDIA) {
         rows.add("SBP figure 4", format!("slot directory on {medium}"), ("tpmC", 0), None, Some(*tpmc));
     }
-    let words = ["with the slot directory", "without it"];
+    let words = WORDS;
     let ratio = |pair: [f64; 2]| Some(pair[1] / pair[0]);
     let recovered = crash.each_ref().map(|restarted| restarted.restart_s);
     let stable = crash
@@ -236,7 +236,17 @@ fn rows(evidence: &Evidence) -> Rows {
     }
     let paper_ratio = ratio(paper::RECOVERY_MIN);
     rows.add("SBP figure 6", "recovery without by with", ("×", 2), paper_ratio, ratio(recovered));
-    for (word, restarted) in words.into_iter().zip(crash) {
+    add_restarts(&mut rows, evidence);
+    rows
+}
+
+/// The two systems of figures 6 to 9.
+const WORDS: [&str; 2] = ["with the slot directory", "without it"];
+
+/// Figures 7 and 9: redo after a crash, and work after a shutdown.
+fn add_restarts(rows: &mut Rows, evidence: &Evidence) {
+    let Evidence { crash, shutdown, .. } = evidence;
+    for (word, restarted) in WORDS.into_iter().zip(crash) {
         let reads = Some(restarted.first_flash_reads());
         rows.add(
             "SBP figure 7",
@@ -253,13 +263,12 @@ fn rows(evidence: &Evidence) -> Rows {
             reads,
         );
     }
-    for (word, restarted) in words.into_iter().zip(shutdown) {
+    for (word, restarted) in WORDS.into_iter().zip(shutdown) {
         let tpmc = Some(restarted.tpmc_after());
         rows.add("SBP figure 9", format!("after a shutdown, {word}"), ("tpmC", 0), None, tpmc);
         let hits = Some(mean(end(&restarted.flash_hits)));
         rows.add("SBP figure 9", format!("flash hits in the end, {word}"), ("%", 1), None, hits);
     }
-    rows
 }
 
 fn sections(evidence: &Evidence) -> Vec<Section> {
