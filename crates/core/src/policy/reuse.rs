@@ -19,8 +19,8 @@
 //!                                 slots: uses < threshold / 2, or w × value < 3/2 of the margin:
 //!                                   p goes to disk if it is dirty, and becomes a ghost
 //!                               else p enters
-//! victim:                       slots: the page of least w × value of 32 that are drawn. If it is dirty, the dirty
-//!                               pages beside it on disk are copied there, too, up to 63 on either side, as
+//! victim:                       slots: the page of least w × value of 32 that are drawn. If it is dirty, its dirty
+//!                               neighbours on disk are copied there, too, up to 63 on either side, as
 //!                               long as they are worth no more than it, or less than pages that enter
 //!                               ring:  the front group; pages with w × chance >= stays_from are enqueued
 //!                                      again, at most seven eighths of a group, of the greatest w × chance,
@@ -33,8 +33,9 @@
 //! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
 //!                               shrinks by a 20th if flash took less than 8/10 of the disk's time; from 1/10
 //!                               (at first, and while costs are unknown) to 6/10
-//! ring, group at the front:     pages that leave go to disk beside those that stay being enqueued, or, if a write costs
-//!                               less than a 32nd of a read from disk, before that: till then these take one slot each
+//! ring, group at the front:     pages that leave go to disk while those that stay are enqueued. If a write costs
+//!                               less than a 32nd of a read from disk, they go before: till then these take one slot
+//!                               each
 //! each turn of the ring:        share shrinks if groups were written or dequeued for more of the disk's time than
 //!                               15/16 (by 1) or 17/16 (by 4); it grows if less than 13/16 (by 1) or 11/16 (by 4), and
 //!                               by costs flash took no more of the disk's time than 9/16; from 8 to 56; at first 32, or 44

@@ -7,6 +7,10 @@ use super::evidence::{Measured, Runs, change};
 use super::{FIGURE_4_SCE, FIGURE_6, FIGURE_6_RESPONSE, FLASHCACHE_WRITES_PER_READ};
 use crate::paper::{Check, Claim, Statement, Tolerance};
 
+/// Why flashcache's modes do not differ here as they do in the paper.
+const MODES_ALIKE: &str = "no mechanism that flashcache's manual documents separates the modes so far: both populate every miss in line, and in write-back \
+     each page that becomes dirty costs a write of metadata more; what slowed the paper's write-through is not known";
+
 /// "Several times" (figure 6 says 4).
 const SEVERAL: f64 = 2.0;
 /// flashcache's flash writes by its reads with a small cache: "too much" (figure 4b says about 9).
@@ -151,10 +155,7 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE §5, figure 6",
             says: "flashcache in write-back is much faster than in write-through (at least twice), and faster than no cache",
             tolerance: Tolerance::AtLeast(MUCH),
-            reason: Some(
-                "no mechanism that flashcache's manual documents separates the modes so far: both populate every miss in line, and in write-back \
-                 each page that becomes dirty costs a write of metadata more; what slowed the paper's write-through is not known",
-            ),
+            reason: Some(MODES_ALIKE),
             ..Statement::BASE
         },
         judge: write_back,
@@ -165,10 +166,7 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             source: "SCE figure 6",
             says: "flashcache in write-back has almost the response of sce (within 10 %)",
             tolerance: Tolerance::Between(1.0 - ALMOST, 1.0 + ALMOST),
-            reason: Some(
-                "no mechanism that flashcache's manual documents separates the modes so far: both populate every miss in line, and in write-back \
-                 each page that becomes dirty costs a write of metadata more; what slowed the paper's write-through is not known",
-            ),
+            reason: Some(MODES_ALIKE),
             ..Statement::BASE
         },
         judge: write_back_response,

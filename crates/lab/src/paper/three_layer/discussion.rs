@@ -1,5 +1,4 @@
-//! 3LA's claims beside its figures: what it says of the algorithms (section 3.3), and of faster disks
-//! (footnote 5).
+//! Claims of 3LA that no figure shows: of the algorithms (section 3.3), and of faster disks (footnote 5).
 
 use super::over_n::{falls, over_n, shown, writers};
 use super::{B_TABLE_2, FACTORS, HDD3_MS, POLICIES, Run, Workload};
