@@ -62,6 +62,9 @@ pub struct VolumeConfig {
     /// Writes bypass the cache while this percentage of it is newer than disk.
     #[serde(default = "usual_dirty_percent")]
     pub dirty_percent_max: u64,
+    /// Pages that are newer than disk for so many seconds are copied there; 0: when their room is needed.
+    #[serde(default = "usual_dirty_age")]
+    pub dirty_age_seconds: u64,
     /// The policy changes by itself when the cache's shadows advise it.
     #[serde(default)]
     pub switch_policy: bool,
@@ -108,6 +111,9 @@ fn usual_writes_per_day() -> String {
 fn usual_pass_trims() -> bool {
     true
 }
+fn usual_dirty_age() -> u64 {
+    SteerOptions::default().dirty_age_seconds
+}
 fn usual_dirty_percent() -> u64 {
     SteerOptions::default().dirty_percent_max
 }
@@ -136,6 +142,7 @@ impl VolumeConfig {
             hits_to_disk: usual_hits_to_disk(),
             flash_writes_per_day: usual_writes_per_day(),
             dirty_percent_max: usual_dirty_percent(),
+            dirty_age_seconds: usual_dirty_age(),
             switch_policy: SteerOptions::default().switch_policy,
             pass_trims: usual_pass_trims(),
             read_only: false,
@@ -189,6 +196,7 @@ impl VolumeConfig {
             ("transfer_seconds_max", self.transfer_seconds_max, 1, 3600),
             ("journal_bytes", self.journal_bytes, JOURNAL_BYTES_MIN, 1 << 36),
             ("dirty_percent_max", self.dirty_percent_max, 1, 100),
+            ("dirty_age_seconds", self.dirty_age_seconds, 0, 86_400),
             ("sequential_bypass_bytes", self.sequential_bypass_bytes, 0, 1 << 50),
         ];
         for (name, value, least, most) in ranges {
@@ -211,6 +219,7 @@ impl VolumeConfig {
             flash_writes_per_day: DailyWrites::read(&self.flash_writes_per_day)
                 .map_err(|error| ConfigError(error.to_string()))?,
             dirty_percent_max: self.dirty_percent_max,
+            dirty_age_seconds: self.dirty_age_seconds,
             switch_policy: self.switch_policy,
         })
     }
@@ -240,6 +249,9 @@ impl VolumeConfig {
             "flash-writes-per-day" => self.flash_writes_per_day = value.to_owned(),
             "dirty-percent-max" => {
                 self.dirty_percent_max = value.parse().map_err(|_| wrong("a number from 1 to 100"))?;
+            }
+            "dirty-age-seconds" => {
+                self.dirty_age_seconds = value.parse().map_err(|_| wrong("a number from 0 to 86400"))?;
             }
             "switch-policy" => self.switch_policy = value.parse().map_err(|_| wrong("true or false"))?,
             _ => return refuse(format!("{name} cannot be set; choose one of {}", Self::ONLINE.join(", "))),
@@ -379,7 +391,14 @@ impl VolumeConfig {
         let (name, mode, policy) = (quoted(&self.name), quoted(&self.mode), quoted(&self.policy));
         let Self { sce_fragment_pages, sce_workers, sce_pace_permille, switch_policy, pass_trims, .. } = self;
         let Self { cache, page_bytes, slots, direct_io, read_only, workers, connections_max, .. } = self;
-        let Self { journal_bytes, sequential_bypass_bytes, hits_to_disk, dirty_percent_max, .. } = self;
+        let Self {
+            journal_bytes,
+            sequential_bypass_bytes,
+            hits_to_disk,
+            dirty_percent_max,
+            dirty_age_seconds,
+            ..
+        } = self;
         let daily = quoted(&self.flash_writes_per_day);
         let Self { requests_max, in_flight_bytes_max, handshake_seconds_max, transfer_seconds_max, .. } =
             self;
@@ -424,8 +443,11 @@ impl VolumeConfig {
              hits_to_disk = {hits_to_disk}\n\
              # Writes to flash: \"unlimited\", device writes such as \"0.5x\", or bytes such as \"200G\".\n\
              flash_writes_per_day = {daily}\n\
-             # Writes bypass the cache while this percentage of it is newer than disk; 100: never.\n\
+             # Write-back: at most this percentage of the cache is newer than disk; more writes bypass it. 100: no limit.\n\
              dirty_percent_max = {dirty_percent_max}\n\
+             # Write-back: what is newer than disk for so many seconds is copied there, and everything when the volume is idle;\n\
+             # 0: when its room is needed.\n\
+             dirty_age_seconds = {dirty_age_seconds}\n\
              # true: the policy changes by itself, to one that finds the cache's pages, when shadows of it did better for a while.\n\
              switch_policy = {switch_policy}\n\n\
              # Trims (discards) are passed to the disk, which has the room again, if it can take them.\n\

@@ -378,7 +378,7 @@ pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> 
             volume_bytes: disk.geometry().capacity_bytes,
             page_bytes: config.page_bytes.into(),
             devices: devices(config, false),
-            under_way: Some(UnderWay { what: OPEN_ELSEWHERE.to_owned(), seconds: 0 }),
+            under_way: Some(UnderWay { what: OPEN_ELSEWHERE.to_owned(), ..UnderWay::default() }),
             ..VolumeStatus::default()
         });
     }

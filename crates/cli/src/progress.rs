@@ -1,5 +1,5 @@
-//! Progress bars on stderr: one for the load, one for each run. Nothing is drawn where stderr is not a
-//! terminal.
+//! Progress bars on stderr: of an experiment, one for the load and one for each run; of pages that are copied
+//! to disk. Nothing is drawn where stderr is not a terminal.
 
 use entresol_lab::config::Stage;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -136,5 +136,31 @@ mod tests {
     #[test]
     fn shares_out_of_range_stay_on_the_bar() {
         assert_eq!([scaled(-1.0), scaled(f64::NAN), scaled(7.0)], [0, 0, STEPS]);
+    }
+}
+
+/// The bar of pages that are copied to disk. It is removed when this is dropped.
+pub struct Copying(ProgressBar);
+
+impl Copying {
+    /// A bar for so many pages.
+    pub fn begin(total: u64) -> Self {
+        let style = ProgressStyle::with_template(
+            "to disk  {bar:32.cyan/dim}  {human_pos} of {human_len} pages, {per_sec}, {eta} left",
+        );
+        let style = style.expect("the template is fixed").progress_chars("━╸─");
+        Self(ProgressBar::new(total).with_style(style))
+    }
+
+    /// So many pages are there.
+    pub fn show(&self, done: u64, total: u64) {
+        self.0.set_length(total);
+        self.0.set_position(done);
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }

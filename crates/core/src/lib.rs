@@ -36,6 +36,7 @@ mod system;
 mod take_over;
 mod violation;
 mod walk;
+mod writeback;
 
 pub use cache::{BlockKind, Cache};
 pub use config::{Config, ConfigError};
@@ -69,3 +70,4 @@ pub use switch::{Advice, LOOKS, Switcher};
 pub use system::System;
 pub use violation::Violation;
 pub use walk::Walk;
+pub use writeback::{Aged, Writeback, WritebackLook, WritebackOptions, WritebackStep};

@@ -23,6 +23,7 @@ use crate::policy::{Offer, Policy, ask};
 use crate::slot::{DIRTY, VALID};
 use crate::staging::FrameState;
 use crate::{Lsn, PageId, Position, SlotId};
+use std::ops::Range;
 
 /// How full a partition is. All in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -348,6 +349,24 @@ impl Partition<'_> {
         dirty.map(|(entry, slot)| (SlotId(slot), entry.page()))
     }
 
+    /// The dirty pages in these slots that entered before a position. In slots no age is known: all.
+    pub fn dirty_before(
+        &self,
+        slots: Range<u32>,
+        before: Option<Position>,
+    ) -> impl Iterator<Item = PageId> + '_ {
+        let ring = self.log().map(|log| &log.ring);
+        let is_old = move |slot| {
+            let (Some(ring), Some(before)) = (ring, before) else { return true };
+            ring.position_of(slot) < before.0
+        };
+        let entries = self.contents().pages.directory.of_slots();
+        let slots = slots.start.min(entries.len() as u32)..slots.end.min(entries.len() as u32);
+        let entries = entries[slots.start as usize..slots.end as usize].iter().zip(slots);
+        let dirty = entries.filter(|(entry, _)| entry.has(VALID) && entry.has(DIRTY));
+        dirty.filter(move |(_, slot)| is_old(*slot)).map(|(entry, _)| entry.page())
+    }
+
     /// Entries of the directory: of slots and of staging frames.
     pub fn entries(&self) -> u32 {
         self.contents().pages.directory.entries.len() as u32
@@ -399,7 +418,7 @@ impl Partition<'_> {
     /// Begins to copy the newest version of `page` in a slot to disk, where it stays as a clean page: before
     /// its slot is needed, since its owner wants it there. Until the copy is reported, it counts as on its
     /// way to disk ([`Log::is_in_dequeue`]). Log placement: at most [`crate::CLEANINGS_MAX`] at once, and no
-    /// dequeue begins meanwhile, so that no version of the page follows it to disk out of order.
+    /// dequeue of its group begins meanwhile, so that no version of the page follows it to disk out of order.
     pub fn clean(&mut self, page: PageId) -> Cleaning {
         let directory = &self.contents().pages.directory;
         let copy = directory.find_on_flash(page).filter(|slot| directory.entry(*slot).has(DIRTY));

@@ -7,7 +7,7 @@
 use crate::TierError;
 use crate::durations::Durations;
 use crate::forecast::Forecasts;
-use entresol_core::{Lsn, PageId};
+use entresol_core::{Lsn, PageId, WritebackOptions};
 use entresol_format::Uuid;
 use entresol_format::label::Session;
 use entresol_format::losses::Losses;
@@ -72,6 +72,24 @@ pub struct DiskState {
     pub kept: Vec<(PageId, u32)>,
     /// The last error, while one of the two is so.
     pub error: Option<String>,
+}
+
+/// How far a copy of dirty pages to disk is ([`crate::PageCache::bring_to_disk`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Pages that were copied, or were found on disk.
+    pub done: u64,
+    /// Pages that were dirty when it began.
+    pub total: u64,
+}
+
+/// How dirty pages get to disk before their turn ([`crate::PageCache::writeback`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WritebackState {
+    /// The options.
+    pub options: WritebackOptions,
+    /// The disk has everything, and its label says so: the flash may be taken away.
+    pub is_clean: bool,
 }
 
 /// What a disk lacks that is not in its cache either ([`crate::PageCache::missing`]).
@@ -302,6 +320,8 @@ pub struct TierMetrics {
     pub damaged_clean: u64,
     /// Destages of a version that was already on disk (MISSION, traps).
     pub redundant_destages: u64,
+    /// Dirty pages copied to disk before their turn, by the task that does so. They stay in the cache.
+    pub cleaned: u64,
     /// Hash of every decision, in order.
     pub decision_hash: u64,
     /// What other policies and sizes would make of the load.

@@ -44,8 +44,8 @@ mod to_disk;
 mod unreadable;
 
 pub use api::{
-    Binding, DiskState, DurableGroup, Evicted, Fetched, Layer, MissingPages, PageSet, ReadCounts, ReadRoute,
-    Source, Survivors, TierMetrics, Upstream, Victim,
+    Binding, DiskState, DurableGroup, Evicted, Fetched, Layer, MissingPages, PageSet, Progress, ReadCounts,
+    ReadRoute, Source, Survivors, TierMetrics, Upstream, Victim, WritebackState,
 };
 pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget};
 pub use buffer::AlignedBuffer;

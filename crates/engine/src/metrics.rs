@@ -26,6 +26,7 @@ shared_struct! {
         pub pulled: Tally,
         pub damaged_clean: Tally,
         pub redundant_destages: Tally,
+        pub cleaned: Tally,
         pub writes_took: DurationTally,
         pub background_took: DurationTally,
         pub checkpoints_took: DurationTally,
@@ -36,6 +37,18 @@ impl Tallies {
     /// Counts an eviction with these flags.
     pub(crate) fn evicted(&self, dirty: bool, fdirty: bool) {
         if dirty && fdirty { self.dirty_evictions.add(1) } else { self.clean_evictions.add(1) }
+    }
+
+    /// Requests of users so far, for pages.
+    pub(crate) fn requests(&self) -> u64 {
+        let all = [
+            &self.staging_hits,
+            &self.flash_hits,
+            &self.disk_reads,
+            &self.dirty_evictions,
+            &self.clean_evictions,
+        ];
+        all.iter().map(|tally| tally.get()).sum()
     }
 
     /// All counters. The values that only the directory has are zero.
@@ -59,6 +72,7 @@ impl Tallies {
             pulled: self.pulled.get(),
             damaged_clean: self.damaged_clean.get(),
             redundant_destages: self.redundant_destages.get(),
+            cleaned: self.cleaned.get(),
             write_durations: self.writes_took.read(),
             background_durations: self.background_took.read(),
             checkpoint_durations: self.checkpoints_took.read(),
@@ -71,7 +85,7 @@ impl Tallies {
 type Counter = (&'static str, &'static str, fn(&TierMetrics) -> u64);
 
 /// Counters since the tier was opened.
-const COUNTERS: [Counter; 18] = [
+const COUNTERS: [Counter; 19] = [
     ("entresol_staging_hits_total", "pages fetched from staging", |tier| tier.staging_hits),
     ("entresol_flash_hits_total", "pages fetched from flash", |tier| tier.flash_hits),
     ("entresol_disk_reads_total", "pages fetched from disk", |tier| tier.disk_reads),
@@ -98,6 +112,7 @@ const COUNTERS: [Counter; 18] = [
     ("entresol_redundant_destages_total", "destages of versions that disk had", |tier| {
         tier.redundant_destages
     }),
+    ("entresol_cleaned_total", "dirty pages copied to disk before their turn", |tier| tier.cleaned),
 ];
 
 /// Present values.

@@ -3,7 +3,7 @@
 use crate::TierError;
 use crate::budget::WriteBudget;
 use crate::region::objects_config;
-use entresol_core::{Config, Costs, Directory, Mode, Placement, PolicyKind, Position};
+use entresol_core::{Config, Costs, Directory, Mode, Placement, PolicyKind, Position, WritebackOptions};
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::superblock::{OBJECTS_MAX, Superblock};
 use entresol_format::{FORMAT_VERSION, Layout, PageFormat, Uuid};
@@ -77,6 +77,9 @@ pub struct TierOptions {
     pub write_budget: WriteBudget,
     /// What follows a write that the disk refuses.
     pub disk_errors: DiskErrors,
+    /// With a mode in which pages may be newer on flash than on disk, and without a log above: dirty pages are
+    /// copied to disk by and by. `None`: when their slots are needed.
+    pub writeback: Option<WritebackOptions>,
     /// Shadows run with the cache, if it is large enough and in one process: see
     /// [`crate::TierMetrics::forecasts`]. They take at most a twentieth of the directory's memory.
     pub shadows: bool,
@@ -116,6 +119,7 @@ impl TierOptions {
             measures_costs: false,
             write_budget: WriteBudget::UNLIMITED,
             disk_errors: DiskErrors::End,
+            writeback: None,
             shadows: true,
         }
     }
@@ -201,6 +205,11 @@ impl TierOptions {
         self.validate_page_format()?;
         if self.disk_errors == DiskErrors::TryAgain && !self.page_format.has_no_owner_with_a_log() {
             return refuse("a log above settles what a failed write leaves; let the tier end".to_owned());
+        }
+        if self.writeback.is_some() && !self.page_format.has_no_owner_with_a_log() {
+            return refuse(
+                "the owner of a log brings pages to disk at its checkpoints; copy none before".to_owned(),
+            );
         }
         if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {
             return refuse(format!(

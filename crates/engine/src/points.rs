@@ -75,6 +75,9 @@ entresol_runtime::coverage_points! {
     OFF_FETCH = "failure: switched off, a page comes from disk";
     DIRECTORY_LOST = "slot directory: the device has lost an invalidation";
     WANTED_COPIED = "destage: pages that their owner wants on disk are copied there";
+    DIRTY_MARKED = "writeback: the label says that the cache may have dirty pages again";
+    DIRTY_CLEARED = "writeback: the label says that the cache has no dirty page";
+    DIRTY_ABOVE = "writeback: a page is written past the flash, since as many are dirty as may be";
     WANTED_BUSY = "destage: a wanted page is being dequeued, and is waited for";
     DETACH_COPIED = "detach: a dirty page is copied to disk";
 }

@@ -4,9 +4,10 @@
 //! Invariant: a notification after the epoch was read ends the wait. So no notification is lost.
 
 use entresol_runtime::sync::{Rank, TinyMutex};
-use entresol_runtime::{Task, current, may_preempt, park};
+use entresol_runtime::{Task, current, may_preempt, now, park, park_timeout};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 #[derive(Default)]
 struct Queue {
@@ -72,6 +73,23 @@ impl Signal {
 
     /// Waits for a notification after the epoch `seen`. May return early.
     pub(crate) fn wait(&self, seen: u64) {
+        self.wait_while(seen, || {
+            park();
+            true
+        });
+    }
+
+    /// As [`Signal::wait`], for `time` at most.
+    pub(crate) fn wait_for(&self, seen: u64, time: Duration) {
+        let until = now() + time;
+        self.wait_while(seen, || {
+            park_timeout(until.since(now()));
+            now() < until
+        });
+    }
+
+    /// `park` waits, and says whether the wait is to continue.
+    fn wait_while(&self, seen: u64, park: impl Fn() -> bool) {
         may_preempt();
         let ticket = {
             let mut queue = self.queue.lock();
@@ -82,14 +100,12 @@ impl Signal {
             ticket
         };
         loop {
-            if self.epoch.load(SeqCst) == seen {
-                park();
-            }
+            let continues = self.epoch.load(SeqCst) != seen || park();
             let mut queue = self.queue.lock();
             let place = queue.waiting.iter().position(|(waiter, _)| *waiter == ticket);
             match place {
                 None => return,
-                Some(_) if self.epoch.load(SeqCst) == seen => {}
+                Some(_) if continues && self.epoch.load(SeqCst) == seen => {}
                 Some(place) => {
                     queue.waiting.remove(place);
                     self.waiting.store(queue.waiting.len(), SeqCst);

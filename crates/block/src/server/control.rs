@@ -1,13 +1,16 @@
-//! Questions to a running server: one line of JSON each way, over a control socket.
+//! Questions to a running server over a control socket: one line of JSON, and lines of JSON as the answer. The
+//! last one says what became of it; those before, how far it is. A client that closes the connection cancels
+//! the work: what was copied to disk stays there, and nothing else has changed.
 
 use super::Shared;
-use crate::volume::told_of_loss;
+use crate::volume::{Watch, told_of_loss};
 use crate::words;
 use crate::{DailyWrites, Loss, SteerOptions, VolumeConfig, VolumeStatus};
-use entresol_engine::TierError;
-use entresol_runtime::spawn;
+use entresol_engine::{Progress, TierError};
+use entresol_runtime::{now, spawn};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
+use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +18,8 @@ use std::time::Duration;
 
 /// Longest line, in bytes: a status has up to two thousand ranges.
 const LINE_BYTES_MAX: u64 = 1 << 20;
+/// So often a client is told how far its work is.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// Longest time in which a question is asked.
 const ASKING_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -24,7 +29,7 @@ const ASKING_TIME_MAX: Duration = Duration::from_secs(5);
 pub enum ControlRequest {
     /// The volume's state.
     Status,
-    /// All dirty pages to disk; the cache is empty then.
+    /// All dirty pages to disk. They stay in the cache, as clean ones.
     Drain {
         /// Pages that cannot be read from flash are given up. As in the next ones.
         accept_loss: bool,
@@ -52,6 +57,8 @@ pub enum ControlRequest {
         /// See above.
         dirty_percent_max: u64,
         /// See above.
+        dirty_age_seconds: u64,
+        /// See above.
         #[serde(default)]
         switch_policy: bool,
     },
@@ -61,6 +68,13 @@ pub enum ControlRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlReply {
+    /// How far the work is. More replies follow.
+    Progress {
+        /// Pages that were copied to disk.
+        done: u64,
+        /// Of so many.
+        total: u64,
+    },
     /// The state after the change.
     Status(Box<VolumeStatus>),
     /// What went wrong, in a sentence.
@@ -69,11 +83,16 @@ pub enum ControlReply {
     Losing(String),
 }
 
-/// Asks the server whose control socket is at `socket`. `None`: there is no server.
+/// Asks the server whose control socket is at `socket`, and tells `progress` how many pages were copied, of
+/// how many. `None`: there is no server.
 ///
 /// # Errors
 /// If the server does not answer.
-pub fn ask(socket: &Path, request: ControlRequest) -> std::io::Result<Option<ControlReply>> {
+pub fn ask(
+    socket: &Path,
+    request: ControlRequest,
+    mut progress: impl FnMut(u64, u64),
+) -> std::io::Result<Option<ControlReply>> {
     let mut stream = match UnixStream::connect(socket) {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
@@ -82,13 +101,18 @@ pub fn ask(socket: &Path, request: ControlRequest) -> std::io::Result<Option<Con
         Err(error) => return Err(error),
     };
     writeln!(stream, "{}", serde_json::to_string(&request)?)?;
-    let line = read_line(&stream)?;
-    Ok(Some(serde_json::from_str(&line)?))
+    let mut replies = BufReader::new(&stream);
+    loop {
+        match serde_json::from_str(&read_line(&mut replies)?)? {
+            ControlReply::Progress { done, total } => progress(done, total),
+            reply => return Ok(Some(reply)),
+        }
+    }
 }
 
-fn read_line(stream: &UnixStream) -> std::io::Result<String> {
+fn read_line(lines: &mut impl BufRead) -> std::io::Result<String> {
     let mut line = String::new();
-    BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line)?;
+    lines.take(LINE_BYTES_MAX).read_line(&mut line)?;
     if line.ends_with('\n') { Ok(line) } else { Err(Error::from(ErrorKind::UnexpectedEof)) }
 }
 
@@ -99,14 +123,30 @@ pub(super) fn answer(shared: &Arc<Shared>, stream: UnixStream) {
     drop(spawn("block control", move || _ = answer_one(&shared, stream)));
 }
 
-fn set_cache(shared: &Shared, config: &VolumeConfig, loss: Loss) -> Result<(), ControlReply> {
+/// The reply to work that `done` says came to its end, or was ended early.
+fn came_to_its_end(shared: &Shared, done: Result<bool, TierError>) -> Result<(), ControlReply> {
+    match done {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(ControlReply::Error(
+            "cancelled: the pages that were copied are on the disk, and nothing else has changed".to_owned(),
+        )),
+        Err(error) => Err(told(shared, &error)),
+    }
+}
+
+fn set_cache(
+    shared: &Shared,
+    config: &VolumeConfig,
+    loss: Loss,
+    watch: Watch<'_>,
+) -> Result<(), ControlReply> {
     let Some((now, flash_bytes)) = shared.volume.cache_options() else {
         let why = "the disk alone serves; there is no cache to change";
         return Err(ControlReply::Error(why.to_owned()));
     };
     let new =
         config.options_after(&now, flash_bytes).map_err(|error| ControlReply::Error(error.to_string()))?;
-    shared.volume.set_cache(new, loss).map_err(|error| told(shared, &error))
+    came_to_its_end(shared, shared.volume.set_cache_watched(new, loss, watch))
 }
 
 fn told(shared: &Shared, error: &TierError) -> ControlReply {
@@ -116,25 +156,41 @@ fn told(shared: &Shared, error: &TierError) -> ControlReply {
     }
 }
 
-fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
+fn say(mut stream: &UnixStream, reply: &ControlReply) -> std::io::Result<()> {
+    writeln!(stream, "{}", serde_json::to_string(reply)?)
+}
+
+fn answer_one(shared: &Shared, stream: UnixStream) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(ASKING_TIME_MAX))?;
     stream.set_write_timeout(Some(ASKING_TIME_MAX))?;
-    let line = read_line(&stream)?;
+    let line = read_line(&mut BufReader::new(&stream))?;
+    let mut told = now();
+    let mut watch = |Progress { done, total }: Progress| {
+        if now().since(told) < PROGRESS_INTERVAL {
+            return ControlFlow::Continue(());
+        }
+        told = now();
+        match say(&stream, &ControlReply::Progress { done, total }) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    };
     let done = match serde_json::from_str(&line) {
         Err(error) => Err(ControlReply::Error(format!("the question is not understood: {error}"))),
         Ok(ControlRequest::Status) => Ok(()),
         Ok(ControlRequest::Drain { accept_loss }) => {
-            shared.volume.drain(Loss::accepted(accept_loss)).map_err(|error| told(shared, &error))
+            came_to_its_end(shared, shared.volume.drain_watched(Loss::accepted(accept_loss), &mut watch))
         }
         Ok(ControlRequest::SetCache { config, accept_loss }) => {
-            set_cache(shared, &config, Loss::accepted(accept_loss))
+            set_cache(shared, &config, Loss::accepted(accept_loss), &mut watch)
         }
         Ok(ControlRequest::Steer {
             sequential_bypass_bytes,
             hits_to_disk,
             flash_writes_per_day,
             dirty_percent_max,
+            dirty_age_seconds,
             switch_policy,
         }) => match DailyWrites::read(&flash_writes_per_day) {
             Ok(flash_writes_per_day) => {
@@ -143,6 +199,7 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
                     hits_to_disk,
                     flash_writes_per_day,
                     dirty_percent_max,
+                    dirty_age_seconds,
                     switch_policy,
                 });
                 Ok(())
@@ -150,7 +207,7 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
             Err(error) => Err(ControlReply::Error(error.to_string())),
         },
         Ok(ControlRequest::Detach { accept_loss }) => {
-            shared.volume.detach(Loss::accepted(accept_loss)).map_err(|error| told(shared, &error))
+            came_to_its_end(shared, shared.volume.detach_watched(Loss::accepted(accept_loss), &mut watch))
         }
     };
     let reply = match done {
@@ -160,5 +217,5 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
         })),
         Err(reply) => reply,
     };
-    writeln!(stream, "{}", serde_json::to_string(&reply)?)
+    say(&stream, &reply)
 }

@@ -24,7 +24,7 @@ pub use streams::Streams;
 
 use counts::Counts;
 pub(crate) use counts::Place;
-use entresol_core::{Advice, Directory, PolicyKind, Switcher};
+use entresol_core::{Advice, Directory, PolicyKind, Switcher, WritebackOptions};
 use entresol_engine::PageCache;
 use entresol_engine::{Budget, DailyWrites, ReadCounts, ReadRoute};
 use entresol_runtime::sync::{Rank, TinyMutex};
@@ -52,6 +52,8 @@ pub struct SteerOptions {
     pub flash_writes_per_day: DailyWrites,
     /// Writes bypass the cache while this percentage of it is newer than disk. 100: never.
     pub dirty_percent_max: u64,
+    /// Pages that are newer than disk for longer are copied there. Seconds; 0: when their room is needed.
+    pub dirty_age_seconds: u64,
     /// The cache takes another policy when its shadows advise it, if it keeps its pages then.
     pub switch_policy: bool,
 }
@@ -63,6 +65,7 @@ impl Default for SteerOptions {
             hits_to_disk: true,
             flash_writes_per_day: DailyWrites::Unlimited,
             dirty_percent_max: 100,
+            dirty_age_seconds: 60,
             switch_policy: false,
         }
     }
@@ -212,10 +215,28 @@ impl Steering {
         state.options = options;
     }
 
+    /// When pages of a cache of so many slots are copied to disk before their turn.
+    pub fn writeback(&self, slots: u64) -> WritebackOptions {
+        let SteerOptions { dirty_percent_max, dirty_age_seconds, .. } = self.state.lock().options;
+        let age_ns = Some(dirty_age_seconds).filter(|seconds| *seconds > 0);
+        WritebackOptions {
+            age_ns: age_ns.map_or(u64::MAX, |seconds| seconds.saturating_mul(1_000_000_000)),
+            dirty_max: match dirty_percent_max {
+                100 => u32::MAX,
+                percent => u32::try_from(slots * percent / 100).unwrap_or(u32::MAX).max(1),
+            },
+        }
+    }
+
     /// The options, the share of the hits that is read from disk, in thousandths, and the rest of the budget.
     pub fn state(&self) -> (SteerOptions, u64, Option<u64>) {
         let state = self.state.lock();
         (state.options, (state.router.share() * 1000.0) as u64, state.budget.left())
+    }
+
+    /// Whether there is advice that was not taken.
+    pub fn has_advice(&self) -> bool {
+        self.is_advised.load(Relaxed)
     }
 
     /// The policy that the cache shall take: told once.

@@ -50,7 +50,7 @@ pub use ahead::Ahead;
 pub(crate) use devices::DevicePaths;
 pub use error::VolumeError;
 pub use options::CacheOptions;
-pub use phases::{Loss, told_of_loss};
+pub use phases::{Loss, Watch, told_of_loss};
 pub(crate) use replay::{follow_no_journal, journal_is_gone};
 pub(crate) use report::Health;
 pub use status::{Condition, DeviceStatus, JournalStatus, Lost, RequestCounts, UnderWay, VolumeStatus};
@@ -62,7 +62,7 @@ use direct::Direct;
 use entresol_core::PageId;
 use entresol_device::{BufferPool, Device, RedoDevice};
 use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, ReadRoute, TierError};
-use entresol_runtime::sync::{Rank, RwLock};
+use entresol_runtime::sync::{Mutex, Rank, RwLock};
 use entresol_runtime::{Time, now};
 use ranges::Ranges;
 use seen::Seen;
@@ -93,6 +93,10 @@ pub struct Volume {
     bytes: u64,
     /// `None`: the disk alone serves. Held shared by each request.
     cache: RwLock<Option<Cache>>,
+    /// Held by the change that is under way.
+    turns: Mutex<()>,
+    /// The volume is being closed.
+    is_closing: AtomicBool,
     seen: Seen,
     devices: Devices,
     direct: Direct,
@@ -188,6 +192,12 @@ impl Volume {
         let flash = held.as_ref().and_then(|cache| cache.flash.as_ref());
         let flash_bytes = flash.map_or(0, |flash| flash.geometry().capacity_bytes);
         self.steering.set(options, flash_bytes);
+        held.iter().for_each(|cache| self.limit_dirt(&*cache.tier));
+    }
+
+    /// The owner's limits of dirty pages hold for this cache, too.
+    fn limit_dirt(&self, tier: &dyn PageCache) {
+        tier.set_writeback(self.steering.writeback(tier.metrics().slots));
     }
 
     /// Whether a sequential stream of `stream_bytes` bypasses the cache.
@@ -210,6 +220,8 @@ impl Volume {
             seen: Seen::of(cache.as_ref()),
             devices,
             cache: RwLock::new(Rank::Volume, cache),
+            turns: Mutex::new(Rank::VolumeChange, ()),
+            is_closing: AtomicBool::new(false),
             direct,
             ranges: Ranges::new(),
             journal: None,

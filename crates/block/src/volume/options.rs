@@ -1,6 +1,6 @@
 //! The caches that a volume can have: pages under a policy, or SCE's fragments.
 
-use entresol_core::{Cache as Kind, Mode};
+use entresol_core::{Cache as Kind, Mode, WritebackOptions};
 use entresol_device::Device;
 use entresol_engine::{
     DiskErrors, FlashTier, FragmentOptions, FragmentTier, InPlaceDisk, PageCache, TierError, TierOptions,
@@ -174,7 +174,8 @@ impl CacheOptions {
 
 /// The options of a volume's cache: no log stands above it.
 fn of_a_volume(options: &TierOptions) -> TierOptions {
-    TierOptions { disk_errors: DiskErrors::TryAgain, ..options.clone() }
+    let writeback = Some(WritebackOptions::USUAL);
+    TierOptions { disk_errors: DiskErrors::TryAgain, writeback, ..options.clone() }
 }
 
 /// The disk as an array of pages, without gaps between them.

@@ -1,9 +1,14 @@
-//! What changes a volume's cache as a whole. Requests wait meanwhile.
+//! What changes a volume's cache as a whole. Dirty pages get to disk while requests continue; requests wait for
+//! the last step only ([`Volume::change`]). One change at a time ([`Volume::turn`]).
 
 use super::replay::{follow_no_journal, in_tier};
+use super::seen::Turn;
 use super::{Cache, CacheOptions, Volume, VolumeError};
-use entresol_core::PageId;
-use entresol_engine::{PageCache, TierError, TierOptions};
+use entresol_core::{Mode, PageId, WritebackOptions};
+use entresol_engine::{PageCache, Progress, TierError, TierOptions};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The owner's answer to the loss of pages whose newest versions cannot be read from flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +32,17 @@ impl Loss {
             Self::Accepted => tier.detach_with_loss(),
         }
     }
+}
+
+/// Pages that are copied while requests wait, and how often it is tried to have no more.
+const FEW_PAGES: u64 = 256;
+const PASSES_MAX: usize = 5;
+
+/// Is told how far a change is, and may end it.
+pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+
+fn to_the_end(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
 }
 
 /// Most ranges that are named in a sentence.
@@ -59,18 +75,78 @@ fn named_bytes(ranges: &[(PageId, u32)], page_bytes: u64) -> String {
 }
 
 impl Volume {
-    /// Copies all dirty pages to disk, and begins an empty cache. Requests wait meanwhile.
+    /// Copies all pages to disk that are newer in the cache now. They stay there, as clean ones. Requests
+    /// continue meanwhile. A cache that has failed, or of which the loss of pages is accepted, begins anew,
+    /// empty: requests wait for that.
     ///
     /// # Errors
-    /// [`TierError::Losing`]: some pages cannot be read from flash, and the loss is refused; all others are
-    /// on disk, and the cache continues. If the dirty pages could not be copied for another reason, the cache
-    /// is closed and has to be opened again. If no new cache could be made, the disk alone serves: it has
-    /// everything.
+    /// [`TierError::Losing`]: some pages cannot be read from flash, or the disk does not take them, and the
+    /// loss is refused; all others are on disk, and the cache continues. If no new cache could be made, the
+    /// disk alone serves: it has everything.
     pub fn drain(&self, loss: Loss) -> Result<(), TierError> {
-        let mut held = self.change("drain");
-        let Some(Cache { options, .. }) = &*held else { return Ok(()) };
+        self.drain_watched(loss, &mut to_the_end).map(drop)
+    }
+
+    /// As [`Volume::drain`]; `watch` is told how far it is, and may end it early. Returns whether it came to
+    /// its end: if not, the cache is as before, with fewer dirty pages.
+    ///
+    /// # Errors
+    /// As [`Volume::drain`].
+    pub fn drain_watched(&self, loss: Loss, watch: Watch<'_>) -> Result<bool, TierError> {
+        let turn = self.turn("drain");
+        let Some(tier) = self.tier() else { return Ok(true) };
+        match self.bring_to_disk(&*tier, watch) {
+            Ok(is_all) if !is_all || tier.notice().is_none() => return Ok(is_all),
+            Err(error) if !matches!((&error, loss), (TierError::Losing(_), Loss::Accepted)) => {
+                return Err(error);
+            }
+            _ => {}
+        }
+        let mut held = self.change(&turn);
+        let Some(Cache { options, .. }) = &*held else { return Ok(true) };
         let same = options.clone();
-        self.begin_empty(&mut held, same, loss)
+        self.begin_empty(&mut held, same, loss).map(|()| true)
+    }
+
+    /// The cache, if there is one. It may end at any time.
+    fn tier(&self) -> Option<Arc<dyn PageCache>> {
+        self.cache.read().as_ref().map(|cache| cache.tier.clone())
+    }
+
+    /// Copies all pages to disk that are newer in the cache now. False: `watch` has ended it.
+    fn bring_to_disk(&self, tier: &dyn PageCache, watch: Watch<'_>) -> Result<bool, TierError> {
+        let mut is_all = true;
+        tier.bring_to_disk(&mut |progress| {
+            self.seen.progresses(progress);
+            let next = match self.is_closing.load(Relaxed) {
+                true => ControlFlow::Break(()),
+                false => watch(progress),
+            };
+            is_all = next.is_continue();
+            next
+        })?;
+        Ok(is_all)
+    }
+
+    /// Before a step for which requests wait, and which copies all dirty pages: leaves few of them. False:
+    /// `watch` has ended it.
+    fn prepare(&self, watch: Watch<'_>) -> Result<bool, TierError> {
+        let Some(tier) = self.tier() else { return Ok(true) };
+        let Some(usual) = tier.writeback() else { return Ok(true) };
+        // Pages that are not dirty are written past the flash: there are fewer from pass to pass.
+        tier.set_writeback(WritebackOptions { dirty_max: 1, ..usual.options });
+        let brought = (0..PASSES_MAX).try_fold(true, |is_all, _| match tier.dirty_pages() {
+            dirty if !is_all || dirty <= FEW_PAGES => Ok(is_all),
+            _ => self.bring_to_disk(&*tier, watch),
+        });
+        if !matches!(brought, Ok(true)) {
+            tier.set_writeback(usual.options);
+        }
+        match brought {
+            // The step itself names them, and asks for the owner's answer.
+            Err(TierError::Losing(_)) => Ok(true),
+            brought => brought,
+        }
     }
 
     /// Copies all dirty pages to disk, and begins an empty cache with the options `new`; if that cannot be
@@ -86,6 +162,7 @@ impl Volume {
         let begin = |options: CacheOptions| -> Result<Cache, TierError> {
             let tier = options.create(&flash, &self.home)?;
             self.begin_journal(&*tier, options.mode())?;
+            self.limit_dirt(&*tier);
             Ok(Cache { tier, flash: Some(flash.clone()), options })
         };
         match begin(new) {
@@ -99,12 +176,28 @@ impl Volume {
     }
 
     /// Copies all dirty pages to disk and releases it from the cache. From then on the disk alone serves.
-    /// Requests wait meanwhile.
+    /// Requests wait for the last step.
     ///
     /// # Errors
     /// As [`Volume::drain`].
     pub fn detach(&self, loss: Loss) -> Result<(), TierError> {
-        let mut held = self.change("detach");
+        self.detach_watched(loss, &mut to_the_end).map(drop)
+    }
+
+    /// As [`Volume::detach`], with `watch` as of [`Volume::drain_watched`].
+    ///
+    /// # Errors
+    /// As [`Volume::drain`].
+    pub fn detach_watched(&self, loss: Loss, watch: Watch<'_>) -> Result<bool, TierError> {
+        let turn = self.turn("detach");
+        if !self.prepare(watch)? {
+            return Ok(false);
+        }
+        self.end_cache(&turn, loss).map(|()| true).inspect_err(|_| self.restore_limits())
+    }
+
+    fn end_cache(&self, turn: &Turn<'_>, loss: Loss) -> Result<(), TierError> {
+        let mut held = self.change(turn);
         if let Some(Cache { tier, .. }) = &*held {
             loss.detach(&**tier)?;
             // As in `begin_empty`. No cache will say so in the label.
@@ -120,7 +213,10 @@ impl Volume {
     /// # Errors
     /// [`VolumeError`].
     pub fn close(&self) -> Result<(), VolumeError> {
-        let held = self.change("close");
+        // A change that copies pages ends early.
+        self.is_closing.store(true, Relaxed);
+        let turn = self.turn("close");
+        let held = self.change(&turn);
         if let Some(Cache { tier, .. }) = &*held {
             tier.close()?;
             self.direct.flush(None)?;
@@ -138,8 +234,8 @@ impl Volume {
         Some((options.clone(), flash.as_ref()?.geometry().capacity_bytes))
     }
 
-    /// Gives the cache other options: another mode, or another policy. Requests wait meanwhile. If the pages
-    /// stay in place ([`CacheOptions::keeps_pages_of`]) it is closed and opened again, else all dirty pages
+    /// Gives the cache other options: another mode, or another policy. Requests wait for the last step. If the
+    /// pages stay in place ([`CacheOptions::keeps_pages_of`]) it is closed and opened again, else all dirty pages
     /// are copied to disk, and an empty cache begins.
     ///
     /// # Errors
@@ -147,6 +243,19 @@ impl Volume {
     /// [`Volume::drain`]: nothing has changed. Else the options are the old ones if a cache could be opened
     /// or made with them again; if not, it is closed, and the volume has to be opened again.
     pub fn set_cache(&self, new: CacheOptions, loss: Loss) -> Result<(), TierError> {
+        self.set_cache_watched(new, loss, &mut to_the_end).map(drop)
+    }
+
+    /// As [`Volume::set_cache`], with `watch` as of [`Volume::drain_watched`].
+    ///
+    /// # Errors
+    /// As [`Volume::set_cache`].
+    pub fn set_cache_watched(
+        &self,
+        new: CacheOptions,
+        loss: Loss,
+        watch: Watch<'_>,
+    ) -> Result<bool, TierError> {
         new.validate()?;
         if u64::from(new.page_bytes()) != self.page_bytes {
             return Err(TierError::Config(format!(
@@ -155,14 +264,33 @@ impl Volume {
                 new.page_bytes()
             )));
         }
-        self.go_on(&mut self.change("set"), new, loss)
+        let turn = self.turn("set");
+        let keeps_dirty = match &*self.cache.read() {
+            Some(Cache { options, .. }) => new.mode() == Mode::WriteBack && new.keeps_pages_of(options),
+            None => true,
+        };
+        if !keeps_dirty && !self.prepare(watch)? {
+            return Ok(false);
+        }
+        self.go_on(&mut self.change(&turn), new, loss).inspect_err(|_| self.restore_limits())?;
+        Ok(true)
+    }
+
+    /// The owner's limits of dirty pages hold again.
+    fn restore_limits(&self) {
+        self.tier().iter().for_each(|tier| self.limit_dirt(&**tier));
     }
 
     /// If the shadows of the cache have advised it, takes another policy that finds its pages. Requests wait
     /// meanwhile. To be called at the end of a request.
     pub(super) fn follow_advice(&self) {
+        if !self.steering.has_advice() {
+            return;
+        }
+        // Another change may be under way, and takes long.
+        let Some(turn) = self.try_turn("policy change") else { return };
         let Some(advice) = self.steering.take_advice() else { return };
-        let mut held = self.change("policy change");
+        let mut held = self.change(&turn);
         // The owner may have changed it since; and a cache that has failed is not changed.
         let Some(Cache { tier, options: CacheOptions::Pages(options), .. }) = &*held else { return };
         let new = CacheOptions::Pages(TierOptions { policy: advice.to, overwrite: false, ..options.clone() });
@@ -187,7 +315,12 @@ impl Volume {
         if !new.keeps_pages_of(options) {
             return self.begin_empty(held, new, loss);
         }
-        let open = |options: &CacheOptions| options.open(flash, &self.home).map(|(tier, _)| tier);
+        let open = |options: &CacheOptions| {
+            options.open(flash, &self.home).map(|(tier, _)| {
+                self.limit_dirt(&*tier);
+                tier
+            })
+        };
         tier.close()?;
         self.end_journal().map_err(in_tier)?;
         match open(&new) {

@@ -1,11 +1,11 @@
-//! What reports see of a volume's cache. They never wait for it: its lock is held alone for as long as a
-//! drain or a detach takes.
+//! What reports see of a volume's cache, and of the changes of it. They never wait for it: its lock is held
+//! alone in the last step of a change.
 //!
 //! Invariant: the cache is the one that the lock guards, or the last one while a change is under way.
 
 use super::{Cache, CacheOptions, Condition, UnderWay, Volume};
-use entresol_engine::PageCache;
-use entresol_runtime::sync::{Rank, RwLockWriteGuard, TinyMutex};
+use entresol_engine::{PageCache, Progress};
+use entresol_runtime::sync::{MutexGuard, Rank, RwLockWriteGuard, TinyMutex};
 use entresol_runtime::{Time, now};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
@@ -17,6 +17,8 @@ struct State {
     /// Not an owner of it: a cache that was ended is dropped by the change that ended it.
     cache: Option<(Weak<dyn PageCache>, CacheOptions)>,
     change: Option<(&'static str, Time)>,
+    /// How far it is, if it copies pages.
+    progress: Option<Progress>,
     /// The condition of disk and flash when they were last looked at, and since when they are in it.
     conditions: [(Condition, Time); 2],
 }
@@ -28,7 +30,10 @@ fn seen(cache: Option<&Cache>) -> Option<(Weak<dyn PageCache>, CacheOptions)> {
 impl Seen {
     pub fn of(cache: Option<&Cache>) -> Self {
         let conditions = [(Condition::Ok, now()); 2];
-        Self(TinyMutex::new(Rank::SeenCache, State { cache: seen(cache), change: None, conditions }))
+        Self(TinyMutex::new(
+            Rank::SeenCache,
+            State { cache: seen(cache), change: None, progress: None, conditions },
+        ))
     }
 
     /// The cache, if there is one, and its options.
@@ -44,8 +49,15 @@ impl Seen {
 
     /// The change that is under way.
     pub fn under_way(&self) -> Option<UnderWay> {
-        let (what, since) = self.0.lock().change?;
-        Some(UnderWay { what: what.to_owned(), seconds: now().since(since).as_secs() })
+        let state = self.0.lock();
+        let (what, since) = state.change?;
+        let Progress { done, total } = state.progress.unwrap_or(Progress { done: 0, total: 0 });
+        Some(UnderWay { what: what.to_owned(), seconds: now().since(since).as_secs(), done, total })
+    }
+
+    /// The change that is under way is so far.
+    pub fn progresses(&self, progress: Progress) {
+        self.0.lock().progress = Some(progress);
     }
 
     /// Since when disk and flash are in these conditions, as far as it was looked at.
@@ -60,6 +72,19 @@ impl Seen {
     }
 }
 
+/// A change of a volume's cache is under way, until dropped.
+pub(super) struct Turn<'a> {
+    volume: &'a Volume,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.volume.seen.0.lock();
+        (state.change, state.progress) = (None, None);
+    }
+}
+
 /// The cache of a volume, held alone while it is changed.
 pub(super) struct Changing<'a> {
     volume: &'a Volume,
@@ -67,11 +92,24 @@ pub(super) struct Changing<'a> {
 }
 
 impl Volume {
-    /// Waits for the requests under way, and holds the cache alone. `what`: the name of the change.
-    pub(super) fn change(&self, what: &'static str) -> Changing<'_> {
-        let held = self.cache.write();
+    /// Waits for the end of other changes. `what`: the name of this one.
+    pub(super) fn turn(&self, what: &'static str) -> Turn<'_> {
+        self.begin_turn(what, self.turns.lock())
+    }
+
+    /// As [`Volume::turn`]. `None`: another change is under way.
+    pub(super) fn try_turn(&self, what: &'static str) -> Option<Turn<'_>> {
+        self.turns.try_lock().map(|turn| self.begin_turn(what, turn))
+    }
+
+    fn begin_turn<'a>(&'a self, what: &'static str, turn: MutexGuard<'a, ()>) -> Turn<'a> {
         self.seen.0.lock().change = Some((what, now()));
-        Changing { volume: self, held }
+        Turn { volume: self, _turn: turn }
+    }
+
+    /// Waits for the requests under way, and holds the cache alone.
+    pub(super) fn change(&self, _: &Turn<'_>) -> Changing<'_> {
+        Changing { volume: self, held: self.cache.write() }
     }
 }
 
@@ -92,7 +130,6 @@ impl DerefMut for Changing<'_> {
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let cache = seen(self.held.as_ref());
-        let mut state = self.volume.seen.0.lock();
-        (state.cache, state.change) = (cache, None);
+        self.volume.seen.0.lock().cache = cache;
     }
 }

@@ -82,7 +82,7 @@ pub struct JournalStatus {
     pub used_bytes: u64,
 }
 
-/// A change of the whole cache that is under way. Requests wait for it.
+/// A change of the whole cache that is under way. Requests wait for its last step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnderWay {
     /// "drain", "detach", "set", "policy change" or "close". Without a server: another program has the volume
@@ -90,6 +90,12 @@ pub struct UnderWay {
     pub what: String,
     /// For how long.
     pub seconds: u64,
+    /// Pages that were copied to disk.
+    #[serde(default)]
+    pub done: u64,
+    /// Of so many.
+    #[serde(default)]
+    pub total: u64,
 }
 
 /// Requests of clients since the volume was opened.

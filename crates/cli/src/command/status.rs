@@ -51,8 +51,11 @@ impl Report {
             true => self.line("server", format!("running for {}", time(status.uptime_seconds))),
             false => self.line("server", "none"),
         }
-        if let Some(UnderWay { what, seconds }) = &status.under_way {
-            let for_long = format!("{what} for {}; requests wait", time(*seconds));
+        if let Some(UnderWay { what, seconds, done, total }) = &status.under_way {
+            let mut for_long = format!("{what} for {}", time(*seconds));
+            if *total > 0 {
+                _ = write!(for_long, ", {done} of {total} pages are on disk");
+            }
             self.line("under way", if status.running { &for_long } else { what });
         }
         for device in &status.devices {

@@ -4,6 +4,7 @@ use super::{create, journal, status};
 use crate::args::{LossArgs, Volume, VolumeArgs};
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::Copying;
 use anyhow::Context;
 use entresol_block::{
     ControlReply, ControlRequest, Loss, OpenError, VolumeConfig, VolumeStatus, ask, change_policy,
@@ -67,11 +68,15 @@ pub(super) fn asked(
     request: ControlRequest,
 ) -> Result<Option<VolumeStatus>, Failure> {
     let socket = VolumeConfig::control_socket(args.socket.as_ref().unwrap_or(&config.socket));
-    let reply =
-        ask(&socket, request).with_context(|| format!("asking the server at {}", socket.display()))?;
+    let mut bar = None;
+    let progress = |done, total| bar.get_or_insert_with(|| Copying::begin(total)).show(done, total);
+    let reply = ask(&socket, request, progress)
+        .with_context(|| format!("asking the server at {}", socket.display()))?;
+    drop(bar);
     match reply {
         None => Ok(None),
         Some(ControlReply::Status(status)) => Ok(Some(*status)),
+        Some(ControlReply::Progress { .. }) => unreachable!("it is told to `progress`"),
         Some(ControlReply::Error(sentence)) => Err(Failure::input(sentence)),
         Some(ControlReply::Losing(sentence)) => Err(Failure::Check(sentence)),
     }
@@ -98,6 +103,7 @@ fn set(args: &VolumeArgs, name: &str, value: &str, loss: &LossArgs) -> Result<()
             hits_to_disk: config.hits_to_disk,
             flash_writes_per_day: config.flash_writes_per_day.clone(),
             dirty_percent_max: config.dirty_percent_max,
+            dirty_age_seconds: config.dirty_age_seconds,
             switch_policy: config.switch_policy,
         },
     };
@@ -159,6 +165,7 @@ fn to_disk(args: &VolumeArgs, loss: &LossArgs, is_detach: bool) -> Result<(), Fa
         false => "the cache is empty",
     };
     if asked(args, &config, request)?.is_some() {
+        let after = if is_detach { after } else { "the cache keeps its pages" };
         return output::print(&format!("the disk has everything; {after}\n"));
     }
     let report = match is_detach {

@@ -38,7 +38,7 @@ pub(super) fn cleanings(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Vi
     let head = &*ring.head;
     same(|| "pages held", true, head.holds <= HOLDS_MAX as u64)?;
     same(|| "cleanings under way", true, head.cleaning <= CLEANINGS_MAX as u64)?;
-    let under_way = &head.cleanings[..head.cleaning as usize];
+    let under_way = ring.cleanings();
     for (at, position) in under_way.iter().enumerate() {
         let on_flash = head.scan..staging.window.rear;
         let what = || {

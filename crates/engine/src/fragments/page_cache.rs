@@ -2,11 +2,12 @@
 
 use super::FragmentTier;
 use crate::TierError;
-use crate::api::{DiskState, Layer, MissingPages, ReadCounts, ReadRoute};
+use crate::api::{DiskState, Layer, MissingPages, Progress, ReadCounts, ReadRoute, WritebackState};
 use crate::interface::{Deletes, LookedUp, PageCache};
 use crate::options::Flushed;
-use entresol_core::{Costs, PageId};
+use entresol_core::{Costs, PageId, WritebackOptions};
 use entresol_objects::{Locator, ObjectId, Usage};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 impl Deletes for FragmentTier {
@@ -125,6 +126,16 @@ impl PageCache for FragmentTier {
         // It writes what its callers write, at once: an error is theirs.
         DiskState::default()
     }
+
+    fn bring_to_disk(&self, _: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<u64, TierError> {
+        Ok(0)
+    }
+
+    fn writeback(&self) -> Option<WritebackState> {
+        None
+    }
+
+    fn set_writeback(&self, _: WritebackOptions) {}
 
     fn dirty_pages(&self) -> u64 {
         0

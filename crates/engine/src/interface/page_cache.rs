@@ -2,9 +2,10 @@
 
 use super::{Deletes, LookedUp};
 use crate::TierError;
-use crate::api::{DiskState, Layer, MissingPages, ReadCounts, ReadRoute};
+use crate::api::{DiskState, Layer, MissingPages, Progress, ReadCounts, ReadRoute, WritebackState};
 use crate::options::Flushed;
-use entresol_core::{Costs, PageId};
+use entresol_core::{Costs, PageId, WritebackOptions};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A cache of the pages of a disk, for a caller that has no memory of its own for pages, and no log: a
@@ -101,6 +102,21 @@ pub trait PageCache: Layer + Deletes {
 
     /// Whether the disk refuses writes now, and which pages stay on flash for that.
     fn disk_state(&self) -> DiskState;
+
+    /// Copies all pages that are newer than disk now there, durably; they stay in the cache, as clean ones.
+    /// Requests continue meanwhile. `watch` is told how far it is, and may end it. Returns how many pages were
+    /// copied.
+    ///
+    /// # Errors
+    /// [`TierError::Losing`]: the newest versions of some pages cannot be read from flash, or the disk does
+    /// not take them. All others are on disk, and the cache serves. Else what failed.
+    fn bring_to_disk(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<u64, TierError>;
+
+    /// When dirty pages are copied to disk before their turn. `None`: never, or none is ever dirty.
+    fn writeback(&self) -> Option<WritebackState>;
+
+    /// Other options of that from now on, if there are any.
+    fn set_writeback(&self, options: WritebackOptions);
 
     /// Pages that are newer in the cache than on disk, those in staging included.
     fn dirty_pages(&self) -> u64;

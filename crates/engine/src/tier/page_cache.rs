@@ -1,14 +1,16 @@
 //! The cache for a caller without memory of its own for pages.
 
 use super::FlashTier;
+use super::floor::writeback::WritebackTask;
 use crate::TierError;
 use crate::access::Access;
-use crate::api::{DiskState, MissingPages, ReadCounts, ReadRoute};
+use crate::api::{DiskState, MissingPages, Progress, ReadCounts, ReadRoute, WritebackState};
 use crate::disk::PageRanges;
 use crate::interface::{Deletes, LookedUp, PageCache};
 use crate::options::Flushed;
-use entresol_core::{Costs, PageId};
+use entresol_core::{Costs, PageId, WritebackOptions};
 use entresol_shm::Gone;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Pages that no read brings into the flash until this is dropped, nor a read that began before the drop.
@@ -116,6 +118,20 @@ impl PageCache for FlashTier {
 
     fn disk_state(&self) -> DiskState {
         self.parts.floor.trouble.report()
+    }
+
+    fn bring_to_disk(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<u64, TierError> {
+        let _guard = self.guard();
+        let (copied, stays) = self.parts.losses.copy_to_disk_what_is_there(watch)?;
+        if stays.is_nothing() { Ok(copied) } else { Err(TierError::Losing(stays)) }
+    }
+
+    fn writeback(&self) -> Option<WritebackState> {
+        self.parts.writeback.as_ref().map(WritebackTask::report)
+    }
+
+    fn set_writeback(&self, options: WritebackOptions) {
+        self.parts.writeback.iter().for_each(|writeback| writeback.set(options));
     }
 
     fn dirty_pages(&self) -> u64 {

@@ -2,6 +2,7 @@
 //! `room` (`ring` or `slots`) → `floor`.
 
 use super::floor::wanted::WantedPages;
+use super::floor::writeback::WritebackTask;
 use super::floor::writers::WriterLoop;
 use super::floor::{Floor, Ground};
 use super::life::close::Closer;
@@ -24,6 +25,7 @@ pub(crate) struct Parts {
     pub reads: Arc<Reads>,
     pub writes: Writes,
     pub wanted: Arc<WantedPages>,
+    pub writeback: Option<WritebackTask>,
     pub closer: Closer,
     pub detacher: Detacher,
     pub losses: Losses,
@@ -40,6 +42,7 @@ impl Parts {
         let reads = Arc::new(Reads::new(&floor));
         let wanted = Arc::new(WantedPages::new(&floor));
         Self {
+            writeback: WritebackTask::new(&floor, &wanted),
             writers: WriterLoop::new(&floor),
             writes: Writes::new(&floor, &room),
             closer: Closer::new(&floor, &room),

@@ -1,5 +1,6 @@
 //! The tasks of a tier: their names, and what each does until the tier stops.
 
+use super::floor::writeback::WritebackTask;
 use super::parts::Parts;
 use super::ring::Ring;
 use super::serve::Server;
@@ -30,6 +31,9 @@ pub(super) fn of(parts: &Parts) -> Vec<(String, Work)> {
                 |parts| in_ring(parts, |ring| ring.degrader.iter().for_each(|degrader| degrader.task()));
             add("flash failures", degrade);
         }
+    }
+    if parts.writeback.is_some() {
+        add("flash writeback", |parts| parts.writeback.iter().for_each(WritebackTask::task));
     }
     if parts.server.is_some() {
         add("flash fronts", |parts| parts.server.iter().for_each(Server::watch_task));

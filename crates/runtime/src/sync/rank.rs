@@ -60,7 +60,8 @@ struct Row {
 
 ranks! {
     Test: Parks, Several, "test", "What a test, a test kit or an example has of its own.";
-    Volume: Parks, One, "volume", "The cache of a volume: shared by requests, held alone while it is drained or detached.";
+    VolumeChange: Parks, One, "change of a volume", "A change of a volume's cache as a whole: one at a time.";
+    Volume: Parks, One, "volume", "The cache of a volume: shared by requests, held alone in the last step of a change.";
     RequestQueue: Parks, One, "request queue", "Requests of the block door that wait for a worker.";
     InFlight: Parks, One, "requests in flight", "How many requests, and bytes of them, may be under way.";
     Reply: Parks, One, "reply", "Replies of a connection that wait to be sent.";
@@ -90,6 +91,7 @@ ranks! {
     PageTurn: Parks, Several, "page turn", "Writes of SCE to disk past staging: how many are under way.";
     EvictionTurn: Parks, One, "eviction turn", "Whose turn it is to wait for room in staging.";
     MissingTurn: Parks, One, "turn of missing pages", "Writing pages that the disk lacks since its flash failed, and the record of them.";
+    DirtyMark: Parks, One, "dirty mark", "The disk's label, while it is changed to say whether the cache may have dirty pages.";
     Renewal: Parks, One, "renewal", "The disk's label and the superblock, while the label is renewed within an epoch.";
     ObjectLog: Parks, One, "object log", "The table of objects on flash: one task writes its log or a snapshot at a time.";
     DiskLabel: Parks, One, "disk label", "The disk's label, while it is changed.";
@@ -112,6 +114,7 @@ ranks! {
     ForgottenRecords: Blocks, One, "forgotten records", "Records of forgotten pages, for the next directory segments.";
     MissingPages: Blocks, One, "missing pages", "Which pages the disk lacks since its flash failed.";
     DiskTrouble: Blocks, One, "disk trouble", "Since when the disk refuses writes, and which pages stay on flash for that.";
+    Writeback: Blocks, One, "writeback", "When dirty pages are copied to disk before their turn.";
     Destaged: Blocks, One, "destaged versions", "Which versions were destaged lately.";
     WriteBudget: Blocks, One, "write budget", "What may still be written to flash.";
     Syncs: Blocks, One, "syncs", "Syncs of a device that are under way.";

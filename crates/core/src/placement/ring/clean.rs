@@ -1,7 +1,8 @@
 //! Copies of dirty pages to disk out of turn, long before the front of the ring reaches them.
 //!
-//! No dequeue begins while one is under way, and none takes a page of which a dequeue under way has a
-//! version. So two versions of a page are never on their way to disk at the same time, and a slot is not
+//! No dequeue of a group begins while a page of it is copied, and no page is copied of which a dequeue under
+//! way has a version. Groups are dequeued in order, and of the versions of a page only the newest on flash is
+//! destaged. So two versions of a page are never on their way to disk at the same time, and a slot is not
 //! released while it is read.
 
 use super::Ring;
@@ -10,15 +11,18 @@ use crate::SlotId;
 use crate::contents::Contents;
 use crate::job::{CleanPage, Generation};
 use crate::slot::{DIRTY, VALID};
+use std::ops::Range;
 
 /// Most cleanings under way at once in log placement.
-pub const CLEANINGS_MAX: usize = 64;
+pub const CLEANINGS_MAX: usize = 256;
 
 impl Ring<'_> {
     /// Begins to copy the valid page in `slot`. `None`: not now.
     pub(crate) fn clean(&mut self, contents: &Contents<'_>, slot: u32) -> Option<CleanPage> {
         let (position, page) = (self.position_of(slot), contents.pages.directory.entry(slot).page());
-        let is_leaving = position < self.head.scan;
+        // The next group has its turn first, if that is due: copies of its pages could delay it for ever.
+        let end = self.head.scan + if self.dequeue_is_due(contents) { self.group() } else { 0 };
+        let is_leaving = position < end;
         // An older version is on its way to disk: it might follow this one there.
         let is_followed = self.is_being_dequeued(contents, (page, page), self.dequeues_begun());
         // Of this version, or of an older one.
@@ -46,10 +50,19 @@ impl Ring<'_> {
 
     /// The copy ends, whether it is on disk or not.
     pub(crate) fn clean_ends(&mut self, page: &CleanPage) {
-        let under_way = &self.head.cleanings[..self.head.cleaning as usize];
-        let at = under_way.iter().position(|position| page.generation.matches(Position(*position)));
+        let at = self.cleanings().iter().position(|position| page.generation.matches(Position(*position)));
         let at = at.expect("a cleaning that is reported is under way");
         self.head.cleaning -= 1;
         self.head.cleanings[at] = self.head.cleanings[self.head.cleaning as usize];
+    }
+
+    /// The positions of the pages that are being copied.
+    pub(crate) fn cleanings(&self) -> &[u64] {
+        &self.head.cleanings[..self.head.cleaning as usize]
+    }
+
+    /// Whether a page at one of these positions is being copied.
+    pub(crate) fn is_any_cleaned(&self, positions: &Range<u64>) -> bool {
+        self.cleanings().iter().any(|position| positions.contains(position))
     }
 }

@@ -29,7 +29,7 @@ pub(crate) const fn spare_groups(sizes: &Sizes, facts: &LogFacts) -> u64 {
 }
 
 impl Log<'_> {
-    /// Whether a dequeue is to begin, and none does while a cleaning is under way.
+    /// Whether a dequeue is to begin. It begins when no page of its group is being cleaned.
     pub fn dequeue_is_due(&self) -> bool {
         self.ring.dequeue_is_due(&self.contents)
     }
@@ -157,10 +157,11 @@ impl Ring<'_> {
         pages: &mut DequeuePages,
         spares_writes: bool,
     ) -> Option<BackgroundJob> {
-        if !self.dequeue_is_due(contents) || self.head.cleaning > 0 {
+        let group = self.group();
+        let positions = self.head.scan..self.head.scan + group;
+        if !self.dequeue_is_due(contents) || self.is_any_cleaned(&positions) {
             return None;
         }
-        let group = self.group();
         let second_chances = self.second_chances && !spares_writes && self.has_room_for_chances(contents);
         let dequeue = (self.head.next_dequeue % DEQUEUES as u64) as u32;
         let first = self.head.scan;
@@ -169,7 +170,7 @@ impl Ring<'_> {
         let slots = first_slot..first_slot + self.group_pages;
         ask_log!(&mut contents.policy, P, memory => P::on_dequeue(&contents.pages, memory, slots));
         let keeps_held = self.free_groups(contents) > self.head.staying as u64;
-        for position in self.head.scan..self.head.scan + group {
+        for position in positions {
             pages.push(self.decide(contents, position, dequeue, keeps_held));
         }
         self.limit_second_chances(contents, pages, second_chances, keeps_held);

@@ -275,8 +275,7 @@ impl Ring<'_> {
 
     /// Whether a version of one of the pages is being copied to disk out of turn.
     pub(super) fn is_being_cleaned(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
-        let under_way = &self.head.cleanings[..self.head.cleaning as usize];
-        under_way.iter().any(|position| {
+        self.cleanings().iter().any(|position| {
             let entry = contents.pages.directory.entry(self.slot_of(*position));
             (first..=last).contains(&entry.page())
         })

@@ -160,6 +160,11 @@ impl DiskTrouble {
         self.may_be_over(trouble);
     }
 
+    /// Whether this page stays on flash since the disk has refused it.
+    pub(crate) fn is_kept(&self, page: PageId) -> bool {
+        self.is_met.load(SeqCst) && self.trouble.lock().kept.contains(page)
+    }
+
     /// These pages are dead or replaced: the disk need not take them.
     pub(crate) fn forget(&self, (first, last): (PageId, PageId)) {
         if self.is_met.load(SeqCst) {

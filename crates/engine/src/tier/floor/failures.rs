@@ -93,6 +93,8 @@ pub(crate) struct Failures {
     /// For the tasks of a ring: a segment may be complete, a flush has ended.
     pub segments: Signal,
     pub flushes: Signal,
+    /// For the task that copies dirty pages: there is one again.
+    pub dirty: Signal,
 }
 
 /// A job that moves pages is under way, until dropped.
@@ -120,7 +122,7 @@ impl Failures {
         cache: Uuid,
     ) -> Self {
         let (disk, causes, trouble) = (disk.clone(), causes.clone(), trouble.clone());
-        let (segments, flushes) = (Signal::default(), Signal::default());
+        let (segments, flushes, dirty) = (Signal::default(), Signal::default(), Signal::default());
         Self {
             directory: access.directory.clone(),
             staging: access.staging.clone(),
@@ -134,6 +136,7 @@ impl Failures {
             cache,
             segments,
             flushes,
+            dirty,
         }
     }
 
@@ -233,6 +236,7 @@ impl Failures {
         self.signals.background.notify_all();
         self.segments.notify_all();
         self.flushes.notify_all();
+        self.dirty.notify_all();
         self.signals.progress.notify_all();
         if let Some(degrading) = &self.degrading {
             degrading.wake(false);

@@ -21,6 +21,8 @@
 //! | `writers`, `background` | the loops of the tasks that carry jobs out |
 //! | `checkpointer` | checkpoints, but for what placements make durable |
 //! | `wanted` | flash → disk before its turn, for the owner |
+//! | `writeback` | the same by itself: old pages, an idle cache, too many dirty pages |
+//! | `dirt` | how many pages may be dirty, and whether the label says that there are any |
 
 pub(crate) mod above;
 pub(crate) mod background;
@@ -28,6 +30,7 @@ pub(crate) mod budget;
 pub(crate) mod causes;
 pub(crate) mod checkpointer;
 pub(crate) mod destager;
+pub(crate) mod dirt;
 pub(crate) mod disk_trouble;
 pub(crate) mod disk_writes;
 pub(crate) mod entry;
@@ -40,6 +43,7 @@ pub(crate) mod staged;
 pub(crate) mod superblocks;
 pub(crate) mod turns;
 pub(crate) mod wanted;
+pub(crate) mod writeback;
 pub(crate) mod writers;
 
 use crate::access::{Access, ServedSegment};
@@ -49,6 +53,7 @@ use budget::WriteBudget;
 use causes::Causes;
 use checkpointer::{Checkpointer, MakeDurable};
 use destager::Destager;
+use dirt::Dirt;
 use disk_trouble::DiskTrouble;
 use disk_writes::DiskWrites;
 use entry::Entry;
@@ -73,6 +78,7 @@ pub(crate) struct Floor {
     pub objects: Arc<ObjectLog>,
     pub failures: Arc<Failures>,
     pub trouble: Arc<DiskTrouble>,
+    pub dirt: Arc<Dirt>,
     pub lost: Arc<LostPages>,
     pub budget: Arc<WriteBudget>,
     pub disk_writes: Arc<DiskWrites>,
@@ -119,6 +125,7 @@ impl Floor {
         let disk_writes = Arc::new(DiskWrites::new(&access, &disk, &causes, &trouble));
         let objects = Arc::new(ObjectLog::new(&access, &flash, &renewals, cache));
         Self {
+            dirt: Arc::new(Dirt::new(&access, &disk, &causes, &failures)),
             lost: Arc::new(LostPages::new(&access, &disk, &objects)),
             objects,
             destager: Arc::new(Destager::new(&access, &disk, &trouble, &upstream)),

@@ -2,8 +2,8 @@
 //! stop using the cache. They stay in the cache, as clean pages.
 //!
 //! Invariants: a copy is reported clean only when the disk has it durably. No version of a page follows a
-//! newer one to disk, since no dequeue begins while pages are copied ([`entresol_core::Cleaning`]); between
-//! two batches, a dequeue that is due has its turn.
+//! newer one to disk, since no dequeue of a group begins while a page of it is copied
+//! ([`entresol_core::Cleaning`]).
 
 use super::Floor;
 use super::destager::Destager;
@@ -13,26 +13,34 @@ use super::flash::Flash;
 use super::renewals::Renewals;
 use super::staged::StagedPages;
 use crate::access::{BoardRef, Directory, FlashPages, ObjectTable, Signals};
-use crate::api::PageSet;
+use crate::api::{PageSet, Progress};
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::names::Names;
-use crate::to_disk::{READS_MAX, named, read_what_is_there};
+use crate::to_disk::{Destages, READS_MAX, named, read_what_is_there};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId};
 use entresol_objects::{ObjectId, Objects};
 use entresol_runtime::now;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pages that are copied between two syncs of the disk.
-const BATCH: usize = READS_MAX;
+/// Most pages that are copied between two syncs of the disk; [`READS_MAX`] of them at once.
+pub(crate) const BATCH: usize = 4 * READS_MAX;
 
 /// How long pages are waited for that are on their way to a disk that takes none.
 const BUSY_MAX: Duration = Duration::from_secs(3);
 
 type Copies = ArrayVec<CleanPage, BATCH>;
+
+/// What became of pages that were to be copied.
+pub(crate) struct Copied {
+    pub copied: u64,
+    /// Others have these in hand.
+    pub busy: ArrayVec<PageId, BATCH>,
+}
 
 /// Those of `pages` of which the copy on flash is to be on disk. `objects` says what is dead.
 fn begin(
@@ -92,69 +100,100 @@ impl WantedPages {
     /// Copies the newest versions of these pages to disk, where the cache has newer ones. When it returns,
     /// those handed down before it began are durable there. Returns how many were copied.
     pub(crate) fn destage(&self, wanted: &PageSet) -> Result<u64, TierError> {
+        self.destage_watched(wanted, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`WantedPages::destage`]; `watch` is told how far it is, and may end it early.
+    pub(crate) fn destage_watched(
+        &self,
+        wanted: &PageSet,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<u64, TierError> {
         let mut stays = Vec::new();
-        let copied = self.destage_found(wanted, &mut stays)?;
+        let copied = self.destage_found(wanted, &mut stays, watch)?;
         stays.into_iter().next().map_or(Ok(copied), Err)
     }
 
-    /// As [`WantedPages::destage`]; pages that are damaged or that the disk does not take stay where they
-    /// are, with an error each in `stays`.
+    /// As [`WantedPages::destage_watched`]; pages that are damaged or that the disk does not take stay where
+    /// they are, with an error each in `stays`.
     pub(crate) fn destage_found(
         &self,
         wanted: &PageSet,
         stays: &mut Vec<TierError>,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<u64, TierError> {
         if !self.signals.check_running()? {
             return self.destage_without_flash(wanted, 0);
         }
         // What is staged is in slots then.
         let mut drained = self.staged.drain()?;
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.flash_pages.page_bytes);
+        let mut buffer = self.buffer();
         let entered = || self.directory.with(|partition| Position(partition.occupancy().entered));
         let (mut copied, mut busy_since) = (0, None);
-        for batch in self.dirty_of(wanted)?.chunks(BATCH) {
-            let mut left: ArrayVec<PageId, BATCH> = batch.iter().copied().collect();
-            while !left.is_empty() {
-                let seen = self.signals.progress.epoch();
+        let mut left = self.dirty_of(wanted)?;
+        let total = left.len() as u64;
+        while !left.is_empty() {
+            let seen = self.signals.progress.epoch();
+            let (before, mut busy) = (left.len(), Vec::new());
+            for (at, batch) in left.chunks(BATCH).enumerate() {
                 if !self.signals.check_running()? {
                     return self.destage_without_flash(wanted, copied);
                 }
-                let Some(under_way) = self.failures.begin_job() else { continue };
-                let (copies, busy) = self
-                    .directory
-                    .with_objects(|partition, objects| begin(partition, objects.as_deref(), &left))?;
-                if copies.is_empty() && !busy.is_empty() {
-                    points::WANTED_BUSY.reach();
-                    drop(under_way);
-                    let is_long = now().since(*busy_since.get_or_insert_with(now)) > BUSY_MAX;
-                    if let Some(error) = self.trouble.error().filter(|_| is_long && self.trouble.is_long()) {
-                        // Their dequeues wait for the disk.
-                        let not_taken =
-                            |page: &PageId| TierError::NotTaken { page: *page, why: error.to_string() };
-                        stays.extend(busy.iter().map(not_taken));
-                        break;
-                    }
-                    // Second chances of their dequeues may wait in a group that is not full: not if none has
-                    // entered since.
-                    if entered()? != drained {
-                        // Those that enter meanwhile are after this.
-                        drained = self.staged.drain()?;
-                    } else {
-                        self.signals.background.notify_one();
-                        self.signals.await_progress(seen)?;
-                    }
-                } else {
-                    copied += self.copy_wanted(&copies, &mut buffer, stays)?;
-                    busy_since = None;
-                    drop(under_way);
+                let Some(some) = self.copy_some(batch, &mut buffer, stays)? else { continue };
+                copied += some.copied;
+                busy.extend(some.busy);
+                let left = (before - at * BATCH - batch.len() + busy.len()) as u64;
+                if watch(Progress { done: total - left.min(total), total }).is_break() {
+                    return Ok(copied);
                 }
-                self.let_dequeues_begin()?;
-                left = busy;
             }
+            if busy.len() < before {
+                busy_since = None;
+            } else {
+                points::WANTED_BUSY.reach();
+                let is_long = now().since(*busy_since.get_or_insert_with(now)) > BUSY_MAX;
+                if let Some(error) = self.trouble.error().filter(|_| is_long && self.trouble.is_long()) {
+                    // Their dequeues wait for the disk.
+                    let not_taken =
+                        |page: &PageId| TierError::NotTaken { page: *page, why: error.to_string() };
+                    stays.extend(busy.iter().map(not_taken));
+                    break;
+                }
+                // Second chances of their dequeues may wait in a group that is not full: not if none has
+                // entered since.
+                if entered()? != drained {
+                    // Those that enter meanwhile are after this.
+                    drained = self.staged.drain()?;
+                } else {
+                    self.signals.background.notify_one();
+                    self.signals.await_progress(seen)?;
+                }
+            }
+            left = busy;
         }
         // Pages that went to disk past the flash are durable there, too.
         self.disk.sync().inspect_err(|error| self.failures.fail(error.clone()))?;
         Ok(copied)
+    }
+
+    /// Memory for [`WantedPages::copy_some`].
+    pub(crate) fn buffer(&self) -> AlignedBuffer {
+        AlignedBuffer::new(BATCH * self.flash_pages.page_bytes)
+    }
+
+    /// Copies the newest versions of these pages, at most [`BATCH`], to disk, durably, as far as no dequeue
+    /// or other copy has them in hand. `None`: the tier does not run any more.
+    pub(crate) fn copy_some(
+        &self,
+        pages: &[PageId],
+        buffer: &mut [u8],
+        stays: &mut Vec<TierError>,
+    ) -> Result<Option<Copied>, TierError> {
+        let Some(_under_way) = self.failures.begin_job() else { return Ok(None) };
+        let (copies, busy) =
+            self.directory.with_objects(|partition, objects| begin(partition, objects.as_deref(), pages))?;
+        let copied = self.copy_wanted(&copies, buffer, stays)?;
+        Ok(Some(Copied { copied, busy }))
     }
 
     /// The flash has failed: the disk has everything, or lacks pages that it gets as far as they can be read.
@@ -243,9 +282,28 @@ impl WantedPages {
         buffer: &mut [u8],
         stays: &mut Vec<TierError>,
     ) -> Result<(), TierError> {
-        let wanted: ArrayVec<(PageId, SlotId), BATCH> =
+        let mut written = ArrayVec::<Destages<'_>, { BATCH / READS_MAX }>::new();
+        let parts = buffer.chunks_mut(READS_MAX * self.flash_pages.page_bytes);
+        for (copies, buffer) in copies.chunks(READS_MAX).zip(parts) {
+            written.push(self.write_some(copies, buffer, stays)?);
+        }
+        self.disk.sync()?;
+        // Before they count as clean.
+        self.renewals.renew(false)?;
+        written.iter().for_each(|pages| self.destager.tell(pages));
+        Ok(())
+    }
+
+    /// Writes pages from flash to disk, at most [`READS_MAX`]. Returns those that the disk has taken.
+    fn write_some<'a>(
+        &self,
+        copies: &[CleanPage],
+        buffer: &'a mut [u8],
+        stays: &mut Vec<TierError>,
+    ) -> Result<Destages<'a>, TierError> {
+        let wanted: ArrayVec<(PageId, SlotId), READS_MAX> =
             copies.iter().map(|page| (page.page, page.slot)).collect();
-        let proofs: ArrayVec<u32, BATCH> = self.directory.proofs(wanted.iter().map(|(_, slot)| *slot))?;
+        let proofs: ArrayVec<u32, READS_MAX> = self.directory.proofs(wanted.iter().map(|(_, slot)| *slot))?;
         let prove = |at: usize, data: &[u8]| {
             let page = &copies[at];
             self.flash_pages.prove(data, page.page, page.slot, page.generation, proofs[at])
@@ -258,22 +316,6 @@ impl WantedPages {
         for ((page, _), error) in self.destager.destage_some(&mut pages)? {
             stays.push(TierError::NotTaken { page, why: error.to_string() });
         }
-        self.disk.sync()?;
-        // Before they count as clean.
-        self.renewals.renew(false)?;
-        self.destager.tell(&pages);
-        Ok(())
-    }
-
-    /// Waits for a dequeue that is due: while pages were copied, none could begin.
-    fn let_dequeues_begin(&self) -> Result<(), TierError> {
-        let seen = self.signals.progress.epoch();
-        self.signals.background.notify_one();
-        if self.signals.check_running()?
-            && self.directory.with(|partition| partition.log().is_some_and(|log| log.dequeue_is_due()))?
-        {
-            self.signals.await_progress(seen)?;
-        }
-        Ok(())
+        Ok(pages)
     }
 }

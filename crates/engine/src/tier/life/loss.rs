@@ -1,7 +1,7 @@
 //! Before the disk is released: the pages that are lost with that.
 
 use crate::access::{Directory, Signals};
-use crate::api::PageSet;
+use crate::api::{PageSet, Progress};
 use crate::disk::{DiskPages, PageRanges};
 use crate::error::Losing;
 use crate::tier::floor::Floor;
@@ -10,6 +10,7 @@ use crate::tier::floor::wanted::WantedPages;
 use crate::tier::room::Room;
 use crate::to_disk::named;
 use crate::{TierError, events};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// See the module's header.
@@ -35,18 +36,21 @@ impl Losses {
     }
 
     /// Copies everything to disk, durably, that is newer in the cache, can be read there, and is taken by the
-    /// disk. Returns the rest.
-    pub(crate) fn copy_to_disk_what_is_there(&self) -> Result<Losing, TierError> {
+    /// disk. Returns how many pages that were, and the rest.
+    pub(crate) fn copy_to_disk_what_is_there(
+        &self,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(u64, Losing), TierError> {
         if let Some(missing) = self.disk.missing.since_failure() {
             if let Some(degrader) = self.room.degrader() {
                 degrader.salvage_all(&false.into())?;
             }
             let (_, lost) = missing.count();
-            return Ok(Losing { lost, refused: Vec::new() });
+            return Ok((0, Losing { lost, refused: Vec::new() }));
         }
-        let mut stays = Vec::new();
+        let (mut stays, mut copied) = (Vec::new(), 0);
         if self.directory.is_log() && self.signals.check_running()? {
-            self.wanted.destage_found(&PageSet::ALL, &mut stays)?;
+            copied = self.wanted.destage_found(&PageSet::ALL, &mut stays, watch)?;
         }
         let (mut lost, mut refused) = (self.lost.now()?, PageRanges::default());
         for fault in &stays {
@@ -54,7 +58,7 @@ impl Losses {
             let pages = if is_refused { &mut refused } else { &mut lost };
             named([fault]).into_iter().for_each(|page| pages.insert(page));
         }
-        Ok(Losing { lost: lost.list(), refused: refused.list() })
+        Ok((copied, Losing { lost: lost.list(), refused: refused.list() }))
     }
 
     /// Before the disk is released: the pages that are lost with that. Nothing is closed yet.
@@ -62,7 +66,7 @@ impl Losses {
     /// # Errors
     /// [`TierError::Losing`], unless the owner `accepts` it.
     pub(crate) fn prepare_to_lose(&self, accepts: bool) -> Result<(), TierError> {
-        let lost = self.copy_to_disk_what_is_there()?;
+        let (_, lost) = self.copy_to_disk_what_is_there(&mut |_| ControlFlow::Continue(()))?;
         if lost.is_nothing() {
             return Ok(());
         }

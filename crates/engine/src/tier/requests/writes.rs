@@ -12,6 +12,7 @@ use crate::access::Access;
 use crate::api::{Evicted, Victim};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
+use crate::tier::floor::dirt::Dirt;
 use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::disk_writes::{DiskWrites, RUN_PAGES_MAX};
 use crate::tier::floor::entry::Entry;
@@ -27,6 +28,7 @@ pub(crate) struct Writes {
     disk_writes: Arc<DiskWrites>,
     entry: Arc<Entry>,
     trouble: Arc<DiskTrouble>,
+    dirt: Arc<Dirt>,
     room: Room,
     kind: Kind,
 }
@@ -44,6 +46,7 @@ impl Writes {
             disk_writes: floor.disk_writes.clone(),
             entry: floor.entry.clone(),
             trouble: floor.trouble.clone(),
+            dirt: floor.dirt.clone(),
             room: room.clone(),
             kind: Kind { has_no_log_above: floor.turns.is_some(), placement },
         }
@@ -82,6 +85,12 @@ impl Writes {
     /// A page enters the flash. If there is no room since the disk refuses what is to leave, a new page goes
     /// to disk instead. A page with a copy on flash has an error then: the copy could not be replaced.
     fn to_flash(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
+        if victim.dirty && self.dirt.is_above(victim.page)? {
+            points::DIRTY_ABOVE.reach();
+            self.room.write_through(&[(victim.page, data)], true)?;
+            return Ok(Evicted { dirty: false });
+        }
+        let _entering = if victim.dirty { Some(self.dirt.enter()?) } else { None };
         let is_new = || Ok::<bool, TierError>(victim.dirty && !self.access.cached.has(victim.page)?);
         if !self.trouble.is_full_of_kept() || !is_new()? {
             let offered = self.access.offers.take_unless(victim, data, || self.trouble.is_long())?;
@@ -117,6 +126,10 @@ impl Writes {
         if must_wait || self.access.signals.somebody_waits() {
             return Ok(None);
         }
+        if victim.dirty && self.dirt.is_above(victim.page)? {
+            return Ok(None);
+        }
+        let Some(_entering) = self.dirt.try_enter() else { return Ok(None) };
         let Some(offered) = self.access.offers.offer(victim, data)? else { return Ok(None) };
         let evicted = self.entry.taken(victim, data, offered)?;
         self.access.board.tallies.evicted(victim.dirty, victim.fdirty);

@@ -1,0 +1,201 @@
+//! The task that copies dirty pages to disk before their turn: when the cache is idle, when they are old, and
+//! when there are many ([`entresol_core::Writeback`] decides). They stay in the cache, as clean pages.
+//!
+//! Pages are copied in the order of the disk: a pass begins with a list of those that may be copied, and takes
+//! some at a time.
+
+use super::dirt::Dirt;
+use super::failures::Failures;
+use super::staged::StagedPages;
+use super::wanted::{BATCH, WantedPages};
+use super::{Floor, disk_trouble::DiskTrouble};
+use crate::TierError;
+use crate::access::{BoardRef, Directory, RunState};
+use crate::api::WritebackState;
+use arrayvec::ArrayVec;
+use entresol_core::{Aged, PageId, Writeback, WritebackLook, WritebackOptions, WritebackStep};
+use entresol_runtime::sync::{Rank, TinyMutex};
+use entresol_runtime::{Time, now};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Slots that are looked at while the latch is held.
+const SLOTS_A_LOOK: u32 = 4096;
+/// Pages of which it is known when they were copied last.
+const REMEMBERED: usize = 1 << 16;
+/// The pause after a pass that found nothing to copy, or one that failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// See the module's header.
+pub(crate) struct WritebackTask {
+    directory: Arc<Directory>,
+    board: BoardRef,
+    state: Arc<RunState>,
+    staged: Arc<StagedPages>,
+    dirt: Arc<Dirt>,
+    failures: Arc<Failures>,
+    trouble: Arc<DiskTrouble>,
+    wanted: Arc<WantedPages>,
+    decides: TinyMutex<Writeback>,
+}
+
+/// Pages to copy, in the order of the disk.
+#[derive(Default)]
+struct Pass {
+    pages: Vec<PageId>,
+    /// The first that is not copied.
+    next: usize,
+    /// Copied in this pass.
+    copied: u64,
+    /// When pages were copied last, by their hash: one place for some.
+    copied_at: Vec<(PageId, Time)>,
+}
+
+impl Pass {
+    fn place(page: PageId) -> usize {
+        (page.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % REMEMBERED
+    }
+
+    fn was_copied(&self, page: PageId, since: Time) -> bool {
+        self.copied_at.get(Self::place(page)).is_some_and(|(copied, at)| *copied == page && *at > since)
+    }
+
+    /// The next pages.
+    fn take(&mut self, pages: usize) -> ArrayVec<PageId, BATCH> {
+        let some: ArrayVec<PageId, BATCH> =
+            self.pages[self.next..].iter().copied().take(pages.min(BATCH)).collect();
+        self.next += some.len();
+        some
+    }
+
+    fn remember(&mut self, pages: &[PageId]) {
+        self.copied_at.resize(REMEMBERED, (PageId(u64::MAX), Time(0)));
+        pages.iter().for_each(|page| self.copied_at[Self::place(*page)] = (*page, now()));
+    }
+}
+
+impl WritebackTask {
+    /// `None`: this cache has no dirty pages, or an owner who brings them to disk.
+    pub(crate) fn new(floor: &Floor, wanted: &Arc<WantedPages>) -> Option<Self> {
+        let options = &floor.access.options;
+        let writeback = options.writeback.filter(|_| options.dirty_possible())?;
+        let look = look(&floor.access.directory, &floor.access.board).unwrap_or(WritebackLook {
+            now_ns: 0,
+            rear: entresol_core::Position(0),
+            dirty: 0,
+            requests: 0,
+        });
+        Some(Self {
+            directory: floor.access.directory.clone(),
+            board: floor.access.board.clone(),
+            state: floor.access.state.clone(),
+            staged: floor.staged.clone(),
+            dirt: floor.dirt.clone(),
+            failures: floor.failures.clone(),
+            trouble: floor.trouble.clone(),
+            wanted: wanted.clone(),
+            decides: TinyMutex::new(Rank::Writeback, Writeback::new(writeback, &look)),
+        })
+    }
+
+    /// Other options from now on.
+    pub(crate) fn set(&self, options: WritebackOptions) {
+        self.decides.lock().set(options);
+        self.dirt.set_max(options.dirty_max);
+        self.failures.dirty.notify_all();
+    }
+
+    /// For the owner.
+    pub(crate) fn report(&self) -> WritebackState {
+        WritebackState { options: self.decides.lock().options(), is_clean: self.dirt.is_cleared() }
+    }
+
+    /// Copies dirty pages until the tier stops.
+    pub(crate) fn task(&self) {
+        let (mut pass, mut buffer) = (Pass::default(), self.wanted.buffer());
+        while !self.state.is_stopped() {
+            let seen = self.failures.dirty.epoch();
+            let pause = self.step(&mut pass, &mut buffer).unwrap_or_else(|error| {
+                self.failures.fail(error);
+                Some(PAUSE)
+            });
+            match pause {
+                // Until a page is dirty again.
+                None => self.failures.dirty.wait(seen),
+                Some(time) if time.is_zero() => {}
+                Some(time) => self.failures.dirty.wait_for(seen, time),
+            }
+        }
+    }
+
+    /// Does what is due. Returns the pause that follows; `None`: there is nothing to do until a page is dirty.
+    fn step(&self, pass: &mut Pass, buffer: &mut [u8]) -> Result<Option<Duration>, TierError> {
+        if !self.state.is_running() {
+            // Off, or degraded: there is another task for that.
+            return Ok(None);
+        }
+        let begin = now();
+        let look = look(&self.directory, &self.board)?;
+        let step = self.decides.lock().step(&look);
+        let (which, pages, pause_permille) = match step {
+            WritebackStep::Rest(ns) if look.dirty > 0 => return Ok(Some(Duration::from_nanos(ns))),
+            WritebackStep::Rest(_) => return Ok(if self.dirt.clear()? { None } else { Some(PAUSE / 10) }),
+            WritebackStep::Copy { which, pages, pause_permille } => (which, pages, pause_permille),
+        };
+        if pass.next == pass.pages.len() {
+            if which == Aged::Quiet {
+                self.staged.drain()?;
+            }
+            self.begin_pass(pass, which)?;
+            if pass.pages.is_empty() {
+                return Ok(Some(PAUSE));
+            }
+        }
+        let some = pass.take(pages as usize);
+        // What stays is tried again in the next pass.
+        if let Some(done) = self.wanted.copy_some(&some, buffer, &mut Vec::new())? {
+            pass.copied += done.copied;
+            self.board.tallies.cleaned.add(done.copied as usize);
+        }
+        pass.remember(&some);
+        if pass.next == pass.pages.len() && pass.copied == 0 {
+            // The disk refuses them all, or others have them in hand.
+            return Ok(Some(PAUSE));
+        }
+        Ok(Some(now().since(begin) * pause_permille / 1000))
+    }
+
+    /// Lists the pages that may be copied now.
+    fn begin_pass(&self, pass: &mut Pass, which: Aged) -> Result<(), TierError> {
+        (pass.next, pass.copied) = (0, 0);
+        pass.pages.clear();
+        let before = match which {
+            Aged::Before(position) => Some(position),
+            Aged::Quiet | Aged::All => None,
+        };
+        let slots = self.directory.config.slots;
+        for from in (0..slots).step_by(SLOTS_A_LOOK as usize) {
+            // Memory is taken before the latch.
+            pass.pages.reserve(SLOTS_A_LOOK as usize);
+            self.directory.with(|partition| {
+                pass.pages.extend(partition.dirty_before(from..from + SLOTS_A_LOOK, before));
+            })?;
+        }
+        if which == Aged::Quiet {
+            let age = Duration::from_nanos(self.decides.lock().options().age_ns);
+            let since = Time((now().0).saturating_sub(age.as_nanos() as u64));
+            let mut pages = std::mem::take(&mut pass.pages);
+            pages.retain(|page| !pass.was_copied(*page, since));
+            pass.pages = pages;
+        }
+        pass.pages.retain(|page| !self.trouble.is_kept(*page));
+        pass.pages.sort_unstable();
+        Ok(())
+    }
+}
+
+fn look(directory: &Directory, board: &BoardRef) -> Result<WritebackLook, TierError> {
+    let (rear, dirty) = directory.with(|partition| (partition.window().1, partition.unsaved().pages))?;
+    let requests = board.tallies.requests();
+    Ok(WritebackLook { now_ns: now().0, rear, dirty, requests })
+}
