@@ -11,7 +11,7 @@ use crate::{
     VolumeStatus,
 };
 use entresol_core::Mode;
-use entresol_device::{Device, FileDevice, FileOptions};
+use entresol_device::{Device, FileOptions, open_device};
 use entresol_engine::{
     DetachReport, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions, Uuid, disk_binding,
     flash_bytes, flash_has_failed, give_up_lost, inspect, is_flash_needed, lost_on,
@@ -104,8 +104,9 @@ fn open_with(what: &'static str, path: &Path, options: FileOptions) -> Result<Ar
     if kind.is_file() {
         check_size(&format!("{what} {}", path.display()), metadata.len())?;
     }
-    let device = FileDevice::open(path, options).map_err(|error| device_error(what, path, error))?;
-    Ok(Arc::new(device))
+    let opened = open_device(path, options).map_err(|error| device_error(what, path, error))?;
+    opened.notices.iter().for_each(|notice| tracing::info!("{what} {}: {notice}", path.display()));
+    Ok(opened.device)
 }
 
 /// What makes two paths lead to the same device.

@@ -10,6 +10,7 @@
 //!
 //! - A sync succeeds only if everything that was written before it is durable, by whomever.
 //! - A read gives what is remembered: never older bytes, not even while a failure is not known yet.
+//! - A sync with nothing to make durable does not reach the device.
 //! - What is remembered is bounded. A write that finds no room syncs first, and fails if that fails.
 //! - While bytes are written again, no write of a user is under way: it could be the newer one.
 
@@ -59,6 +60,9 @@ pub struct RedoDevice<D> {
     done: AtomicU64,
     /// The last sync has failed, and what is remembered may not be on the device.
     is_broken: AtomicBool,
+    /// Something that is not remembered may not be durable: what another program has written before, a
+    /// discard, or a write that has failed.
+    is_unsettled: AtomicBool,
     /// Syncs that failed.
     failures: AtomicU64,
 }
@@ -198,6 +202,7 @@ impl<D: Device> RedoDevice<D> {
             begun: AtomicU64::new(0),
             done: AtomicU64::new(0),
             is_broken: AtomicBool::new(false),
+            is_unsettled: AtomicBool::new(true),
             failures: AtomicU64::new(0),
         }
     }
@@ -216,6 +221,18 @@ impl<D: Device> RedoDevice<D> {
 
     /// Makes durable what was written before. Only one task does.
     fn sync_once(&self) -> Result<(), DeviceError> {
+        let was_unsettled = self.is_unsettled.swap(false, SeqCst);
+        if !was_unsettled && !self.is_broken.load(SeqCst) && self.remembered.load(SeqCst) == 0 {
+            return Ok(());
+        }
+        let synced = self.sync_device();
+        if synced.is_err() {
+            self.is_unsettled.store(true, SeqCst);
+        }
+        synced
+    }
+
+    fn sync_device(&self) -> Result<(), DeviceError> {
         self.with_blocks(Blocks::begin);
         if !self.is_broken.load(SeqCst) {
             match self.device.sync() {
@@ -294,7 +311,10 @@ impl<D: Device> Device for RedoDevice<D> {
             self.sync()?;
         }
         let shared = writes.then(|| self.turn.read());
-        self.device.run(batch)?;
+        if let Err(error) = self.device.run(batch) {
+            self.is_unsettled.fetch_or(writes, SeqCst);
+            return Err(error);
+        }
         for io in batch {
             match io {
                 Io::Write { offset, data } => self.with_blocks(|blocks| blocks.remember(*offset, data)),
@@ -325,7 +345,9 @@ impl<D: Device> Device for RedoDevice<D> {
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         // Nothing is written again between the two steps.
         let _shared = self.turn.read();
-        self.device.discard(offset, length)?;
+        let discarded = self.device.discard(offset, length);
+        self.is_unsettled.store(true, SeqCst);
+        discarded?;
         self.with_blocks(|blocks| blocks.discard(offset, length));
         Ok(())
     }

@@ -53,7 +53,7 @@ impl FileDevice {
 }
 
 /// How many writes at the start of the batch are adjacent, at most [`ADJACENT_MAX`].
-fn adjacent_writes(batch: &[Io<'_>]) -> usize {
+pub(crate) fn adjacent_writes(batch: &[Io<'_>]) -> usize {
     let mut next = None;
     let is_adjacent = |io: &&Io<'_>| match io {
         Io::Read { .. } => false,

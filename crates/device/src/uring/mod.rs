@@ -11,7 +11,7 @@ mod queue;
 
 pub use queue::{Ended, QueuedFile, ReadQueue};
 
-use crate::file::{FileOptions, OpenFile};
+use crate::file::{FileOptions, OpenFile, adjacent_writes};
 use crate::{Counters, Device, DeviceError, Geometry, Io, bounce};
 use entresol_runtime::say;
 use io_uring::{IoUring, opcode, types};
@@ -263,6 +263,8 @@ impl Device for UringDevice {
             // A single request is cheaper as a system call.
             [Io::Read { offset, buffer }] => return self.0.read_at(*offset, buffer),
             [Io::Write { offset, data }] => return self.0.write_at(*offset, data),
+            // So are writes that follow each other on the device: a group of pages, for instance.
+            writes if adjacent_writes(writes) == writes.len() => return self.0.write_all_at(writes),
             _ => {}
         }
         match with_ring(|ring| self.run_bounced(ring, batch)) {

@@ -114,6 +114,7 @@ ranks! {
     ForgottenRecords: Blocks, One, "forgotten records", "Records of forgotten pages, for the next directory segments.";
     MissingPages: Blocks, One, "missing pages", "Which pages the disk lacks since its flash failed.";
     DiskTrouble: Blocks, One, "disk trouble", "Since when the disk refuses writes, and which pages stay on flash for that.";
+    WantedPages: Blocks, One, "wanted pages", "What became of pages that several tasks copy to disk.";
     Writeback: Blocks, One, "writeback", "When dirty pages are copied to disk before their turn.";
     Destaged: Blocks, One, "destaged versions", "Which versions were destaged lately.";
     WriteBudget: Blocks, One, "write budget", "What may still be written to flash.";

@@ -8,7 +8,7 @@
 use super::Floor;
 use super::destager::Destager;
 use super::disk_trouble::DiskTrouble;
-use super::failures::Failures;
+use super::failures::{Failures, PanicGuard};
 use super::flash::Flash;
 use super::renewals::Renewals;
 use super::staged::StagedPages;
@@ -22,9 +22,11 @@ use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId};
 use entresol_objects::{ObjectId, Objects};
-use entresol_runtime::now;
+use entresol_runtime::sync::{Rank, TinyMutex};
+use entresol_runtime::{now, spawn};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 /// Most pages that are copied between two syncs of the disk; [`READS_MAX`] of them at once.
@@ -63,7 +65,45 @@ fn begin(
     (copies, busy)
 }
 
+/// Tasks that copy pages for one caller: one writes while the disk is synced for another.
+const COPIERS: usize = 2;
+
+/// Pages that several tasks copy.
+struct Round {
+    pages: Vec<PageId>,
+    /// The next batch.
+    next: AtomicUsize,
+    /// It ends early.
+    is_over: AtomicBool,
+    outcome: TinyMutex<Outcome>,
+}
+
+/// What became of them so far.
+#[derive(Default)]
+struct Outcome {
+    copied: u64,
+    busy: Vec<PageId>,
+    stays: Vec<TierError>,
+    /// The tier does not run any more.
+    has_ended: bool,
+    failed: Option<TierError>,
+}
+
+impl Round {
+    fn begin(pages: Vec<PageId>) -> Arc<Self> {
+        let outcome = TinyMutex::new(Rank::WantedPages, Outcome::default());
+        Arc::new(Self { pages, next: AtomicUsize::new(0), is_over: AtomicBool::new(false), outcome })
+    }
+
+    /// The next pages, each to be taken once.
+    fn take(&self) -> Option<&[PageId]> {
+        let batch = self.next.fetch_add(1, SeqCst);
+        self.pages.chunks(BATCH).nth(batch).filter(|_| !self.is_over.load(SeqCst))
+    }
+}
+
 /// See the module's header.
+#[derive(Clone)]
 pub(crate) struct WantedPages {
     directory: Arc<Directory>,
     flash_pages: Arc<FlashPages>,
@@ -127,26 +167,32 @@ impl WantedPages {
         }
         // What is staged is in slots then.
         let mut drained = self.staged.drain()?;
-        let mut buffer = self.buffer();
         let entered = || self.directory.with(|partition| Position(partition.occupancy().entered));
         let (mut copied, mut busy_since) = (0, None);
         let mut left = self.dirty_of(wanted)?;
         let total = left.len() as u64;
         while !left.is_empty() {
             let seen = self.signals.progress.epoch();
-            let (before, mut busy) = (left.len(), Vec::new());
-            for (at, batch) in left.chunks(BATCH).enumerate() {
-                if !self.signals.check_running()? {
-                    return self.destage_without_flash(wanted, copied);
-                }
-                let Some(some) = self.copy_some(batch, &mut buffer, stays)? else { continue };
-                copied += some.copied;
-                busy.extend(some.busy);
-                let left = (before - at * BATCH - batch.len() + busy.len()) as u64;
-                if watch(Progress { done: total - left.min(total), total }).is_break() {
-                    return Ok(copied);
-                }
+            let before = left.len();
+            let done = total - before as u64;
+            let round = Round::begin(std::mem::take(&mut left));
+            let is_cancelled = self.copy_round(&round, &mut |copied| {
+                watch(Progress { done: (done + copied).min(total), total })
+            });
+            let Outcome { copied: some, mut busy, stays: damaged, has_ended, failed } =
+                std::mem::take(&mut *round.outcome.lock());
+            copied += some;
+            stays.extend(damaged);
+            if let Some(error) = failed {
+                return Err(error);
             }
+            if has_ended && !self.signals.check_running()? {
+                return self.destage_without_flash(wanted, copied);
+            }
+            if is_cancelled {
+                return Ok(copied);
+            }
+            busy.sort_unstable();
             if busy.len() < before {
                 busy_since = None;
             } else {
@@ -174,6 +220,54 @@ impl WantedPages {
         // Pages that went to disk past the flash are durable there, too.
         self.disk.sync().inspect_err(|error| self.failures.fail(error.clone()))?;
         Ok(copied)
+    }
+
+    /// Copies the pages of a round, with the help of other tasks. True: `watch`, which is told how many were
+    /// copied, has ended it.
+    fn copy_round(&self, round: &Arc<Round>, watch: &mut dyn FnMut(u64) -> ControlFlow<()>) -> bool {
+        let helpers = COPIERS.min(round.pages.len().div_ceil(BATCH)).saturating_sub(1);
+        let helpers: Vec<_> = (0..helpers)
+            .map(|_| {
+                let (this, round) = (self.clone(), round.clone());
+                spawn("flash copies", move || {
+                    _ = this.copy_batches(&round, &mut |_| ControlFlow::Continue(()))
+                })
+            })
+            .collect();
+        let is_cancelled = self.copy_batches(round, watch);
+        // One that has panicked has poisoned the tier.
+        helpers.into_iter().for_each(|helper| drop(helper.join_or_panic()));
+        is_cancelled
+    }
+
+    fn copy_batches(&self, round: &Round, watch: &mut dyn FnMut(u64) -> ControlFlow<()>) -> bool {
+        let _guard = PanicGuard(&self.failures);
+        let mut buffer = self.buffer();
+        while let Some(pages) = round.take() {
+            let mut stays = Vec::new();
+            let done = self.copy_some(pages, &mut buffer, &mut stays);
+            let copied = {
+                let mut outcome = round.outcome.lock();
+                outcome.stays.extend(stays);
+                match done {
+                    Ok(Some(done)) => {
+                        outcome.copied += done.copied;
+                        outcome.busy.extend(done.busy);
+                    }
+                    Ok(None) => outcome.has_ended = true,
+                    Err(error) => outcome.failed = Some(error),
+                }
+                if outcome.has_ended || outcome.failed.is_some() {
+                    round.is_over.store(true, SeqCst);
+                }
+                outcome.copied
+            };
+            if watch(copied).is_break() {
+                round.is_over.store(true, SeqCst);
+                return true;
+            }
+        }
+        false
     }
 
     /// Memory for [`WantedPages::copy_some`].
