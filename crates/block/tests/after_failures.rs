@@ -240,8 +240,9 @@ fn writes_after(give_up: impl Fn(&Volume) -> Result<(), entresol_engine::TierErr
 }
 
 #[test]
-fn a_drain_that_could_not_end_the_journal_leaves_no_old_records() {
-    writes_after(|volume| volume.drain(Loss::Refused));
+fn a_change_that_could_not_end_the_journal_leaves_no_old_records() {
+    let other = TierOptions { mode: Mode::WriteThrough, ..options(PolicyKind::Lru) };
+    writes_after(|volume| volume.set_cache(other.clone().into(), Loss::Refused));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One damaged page on the flash of a volume in write-back: it costs itself, and names itself.
 
-use entresol_block::{CacheOptions, Loss, Volume};
+use entresol_block::{CacheOptions, Loss, SteerOptions, Volume};
 use entresol_core::{Mode, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{TierError, TierOptions, Uuid, flash_bytes};
@@ -59,6 +59,7 @@ impl Parts {
         let (disk, label, flash) = (self.disk.clone(), self.label.clone(), self.flash.clone());
         let mut volume = Volume::create(disk, label, flash, options()).unwrap();
         volume.keep_journal(self.journal.clone(), Uuid::NIL).unwrap();
+        volume.steer(SteerOptions { dirty_age_seconds: 0, ..SteerOptions::default() });
         (0..DIRTY).for_each(|page| volume.write(page * PAGE, &filled(page, 2), false).unwrap());
         volume.flush().unwrap();
         sleep(Duration::from_secs(2));

@@ -90,7 +90,11 @@ fn a_report_says_how_long_and_how_full() {
         simulate(2, || {
             let parts = Parts::new((Cache::Policy(PolicyKind::FaceGsc), mode));
             let volume = parts.create();
-            volume.steer(entresol_block::SteerOptions { dirty_percent_max: 50, ..Default::default() });
+            volume.steer(entresol_block::SteerOptions {
+                dirty_percent_max: 50,
+                dirty_age_seconds: 0,
+                ..Default::default()
+            });
             (0..20).for_each(|page| volume.write(page * PAGE, &filled(page), false).unwrap());
             sleep(Duration::from_secs(7));
             let status = volume.status();

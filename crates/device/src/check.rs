@@ -75,6 +75,11 @@ impl SharedCounters {
         }
     }
 
+    /// A write of zeros, whose bytes the device is not given.
+    pub fn count_zeros(&self) {
+        self.writes.fetch_add(1, Relaxed);
+    }
+
     pub fn count_sync(&self) {
         self.syncs.fetch_add(1, Relaxed);
     }

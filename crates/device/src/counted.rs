@@ -75,6 +75,10 @@ impl Device for CountedDevice {
         self.counted(self.device.discard(offset, length))
     }
 
+    fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
+        self.counted(self.device.zero(offset, length, may_punch))
+    }
+
     fn drop_cached(&self) -> Result<(), DeviceError> {
         self.counted(self.device.drop_cached())
     }

@@ -27,6 +27,8 @@ const SECTOR_BYTES: u64 = 512;
 const REMEMBERED_BYTES: u64 = 16 << 20;
 /// Most requests of a batch in which bytes are written again.
 const BATCH: usize = 64;
+/// Ranges of zeros that take the memory of a block.
+const RANGES_A_BLOCK: usize = BLOCK_BYTES as usize / size_of::<Range<u64>>();
 
 /// Sectors of a block, and their bytes.
 struct Block {
@@ -41,6 +43,9 @@ struct Blocks {
     written: HashMap<u64, Block>,
     /// Written before that, and not durable yet.
     syncing: HashMap<u64, Block>,
+    /// Ranges that were made zeros, before those of their blocks that are remembered were written.
+    zeroed: Vec<Range<u64>>,
+    zeroing: Vec<Range<u64>>,
     /// Memory for blocks.
     free: Vec<Box<[u8; BLOCK_BYTES as usize]>>,
 }
@@ -132,8 +137,10 @@ impl Block {
 }
 
 impl Blocks {
+    /// What is remembered, in blocks of memory.
     fn len(&self) -> usize {
-        self.written.len() + self.syncing.len()
+        let ranges = self.zeroed.len() + self.zeroing.len();
+        self.written.len() + self.syncing.len() + ranges.div_ceil(RANGES_A_BLOCK)
     }
 
     /// Remembers the bytes of a write.
@@ -151,6 +158,7 @@ impl Blocks {
 
     /// A sync begins: it is to make durable what was written.
     fn begin(&mut self) {
+        self.zeroing.append(&mut self.zeroed);
         for (number, newer) in self.written.drain() {
             match self.syncing.entry(number) {
                 std::collections::hash_map::Entry::Vacant(place) => _ = place.insert(newer),
@@ -164,6 +172,7 @@ impl Blocks {
 
     /// What the sync was for is durable.
     fn end(&mut self) {
+        self.zeroing.clear();
         self.free.extend(self.syncing.drain().map(|(_, block)| block.bytes));
     }
 
@@ -258,6 +267,10 @@ impl<D: Device> RedoDevice<D> {
 
     /// Writes all that is remembered. No other task writes; reads go on, and meet what is remembered.
     fn write_again(&self) -> Result<(), DeviceError> {
+        let zeroed = self.blocks.lock().zeroing.clone();
+        for range in zeroed {
+            self.device.zero(range.start, range.end - range.start, false)?;
+        }
         let mut numbers: Vec<u64> = self.blocks.lock().syncing.keys().copied().collect();
         numbers.sort_unstable();
         let mut copies = AlignedBuffer::new(BATCH * BLOCK_BYTES as usize);
@@ -290,6 +303,13 @@ impl<D: Device> RedoDevice<D> {
             return;
         }
         let blocks = self.blocks.lock();
+        let end = offset + buffer.len() as u64;
+        for zeros in blocks.zeroing.iter().chain(&blocks.zeroed) {
+            let (from, to) = (zeros.start.max(offset), zeros.end.min(end));
+            if from < to {
+                buffer[(from - offset) as usize..(to - offset) as usize].fill(0);
+            }
+        }
         for part in parts(offset, buffer.len()) {
             for of in [&blocks.syncing, &blocks.written] {
                 if let Some(block) = of.get(&part.block) {
@@ -349,6 +369,21 @@ impl<D: Device> Device for RedoDevice<D> {
         self.is_unsettled.store(true, SeqCst);
         discarded?;
         self.with_blocks(|blocks| blocks.discard(offset, length));
+        Ok(())
+    }
+
+    fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
+        if self.remembered.load(SeqCst) >= self.blocks_max {
+            self.sync()?;
+        }
+        let _shared = self.turn.read();
+        let zeroed = self.device.zero(offset, length, may_punch);
+        self.is_unsettled.store(true, SeqCst);
+        zeroed?;
+        self.with_blocks(|blocks| {
+            blocks.discard(offset, length);
+            blocks.zeroed.push(offset..offset + length);
+        });
         Ok(())
     }
 

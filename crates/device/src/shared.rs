@@ -16,6 +16,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         (**self).discard(offset, length)
     }
+    fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
+        (**self).zero(offset, length, may_punch)
+    }
     fn drop_cached(&self) -> Result<(), DeviceError> {
         (**self).drop_cached()
     }

@@ -1,7 +1,10 @@
 //! The device interface.
 
-use crate::{DeviceError, QueuedFile};
+use crate::{AlignedBuffer, DeviceError, QueuedFile};
 use std::time::Duration;
+
+/// Bytes of zeros in a write.
+pub(crate) const ZEROS_BYTES: u64 = 1 << 20;
 
 /// Shape of a device. All sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +92,15 @@ pub trait Device: Send + Sync {
     /// Tells the device that the range's content is no longer needed. Later reads of it return arbitrary
     /// bytes.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
+    /// Makes zeros of the range: as a write of zeros. If `may_punch`, a sparse file may give its room back.
+    fn zero(&self, offset: u64, length: u64, _may_punch: bool) -> Result<(), DeviceError> {
+        let zeros = AlignedBuffer::new(ZEROS_BYTES.min(length) as usize);
+        for from in (offset..offset + length).step_by(ZEROS_BYTES as usize) {
+            let some = (offset + length - from).min(ZEROS_BYTES) as usize;
+            self.write(from, &zeros[..some])?;
+        }
+        Ok(())
+    }
     /// Drops the operating system's cached copy of the device, so that the next read is from the medium.
     /// Called after the sync of an open: after an earlier failed sync pages in the cache may be readable,
     /// count as clean, and never be durable (ext4).

@@ -100,6 +100,22 @@ impl Direct {
         Ok(())
     }
 
+    /// Makes zeros of these bytes, whole sectors of the disk; other parts of sectors are written.
+    pub fn zero(&self, bytes: Range<u64>, may_punch: bool) -> Result<(), VolumeError> {
+        self.check()?;
+        let sector = u64::from(self.home.geometry().sector_bytes);
+        let (start, end) = (bytes.start.next_multiple_of(sector), bytes.end / sector * sector);
+        if start >= end {
+            return self.write(bytes.start, &AlignedBuffer::new((bytes.end - bytes.start) as usize));
+        }
+        for part in [bytes.start..start, end..bytes.end].iter().filter(|part| !part.is_empty()) {
+            self.write(part.start, &AlignedBuffer::new((part.end - part.start) as usize))?;
+        }
+        let zeroed = self.home.zero(LABEL_AREA_BYTES + start, end - start, may_punch);
+        self.written.fetch_add(1, SeqCst);
+        Ok(zeroed?)
+    }
+
     /// A cache of the same disk makes the sync, if there is one: then it knows if that fails.
     pub fn flush(&self, tier: Option<&dyn PageCache>) -> Result<(), VolumeError> {
         self.check()?;

@@ -15,7 +15,7 @@
 //! | `request` | the requests of a client |
 //! | `seen` | what reports see of the cache, without waiting for it |
 //! | `status`, `report` | the report on a volume, and how it is made |
-//! | `trim` | unneeded bytes |
+//! | `trim` | unneeded bytes, and zeros |
 //! | `without_cache` | opening the disk alone |
 //!
 //! Invariants:
@@ -75,8 +75,6 @@ pub const SECTOR_BYTES: u64 = 512;
 const RUN_PAGES_MAX: u64 = 64;
 /// Most pages of memory that are kept for the next requests of parts of pages.
 const PAGES_KEPT: usize = 16;
-/// Bytes of zeros that are written at once.
-const ZEROS_BYTES: usize = 256 << 10;
 
 /// The cache of a volume.
 struct Cache {
@@ -420,23 +418,6 @@ impl Volume {
         }
         self.direct.flush(cache.map(|cache| &*cache.tier))?;
         self.release(cache, visible)
-    }
-
-    /// Writes zeros; with `fua` durably.
-    ///
-    /// # Errors
-    /// As [`Volume::write`].
-    pub fn write_zeroes(&self, offset: u64, length: u64, fua: bool) -> Result<(), VolumeError> {
-        self.check(offset, length)?;
-        let cache = self.cache.read();
-        let zeros = AlignedBuffer::new(ZEROS_BYTES.min(length as usize));
-        let mut at = offset;
-        while at < offset + length {
-            let some = (offset + length - at).min(zeros.len() as u64);
-            self.write_some(cache.as_ref(), at, &zeros[..some as usize], false)?;
-            at += some;
-        }
-        if fua { self.flush_to(cache.as_ref()) } else { Ok(()) }
     }
 
     /// Reads will follow: pages that only the disk has are offered to the cache.

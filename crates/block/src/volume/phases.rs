@@ -272,7 +272,11 @@ impl Volume {
         if !keeps_dirty && !self.prepare(watch)? {
             return Ok(false);
         }
-        self.go_on(&mut self.change(&turn), new, loss).inspect_err(|_| self.restore_limits())?;
+        let changed = {
+            let mut held = self.change(&turn);
+            self.go_on(&mut held, new, loss)
+        };
+        changed.inspect_err(|_| self.restore_limits())?;
         Ok(true)
     }
 

@@ -212,12 +212,31 @@ impl Volume {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), VolumeError> {
+        let data = if kind == Kind::Data { bytes } else { &[] };
+        self.append(cache, (kind, offset, bytes.len() as u64), data)
+    }
+
+    /// The disk has these bytes: earlier records of them are void.
+    pub(super) fn record_elsewhere(
+        &self,
+        cache: &Cache,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), VolumeError> {
+        self.append(cache, (Kind::Elsewhere, offset, length), &[])
+    }
+
+    fn append(
+        &self,
+        cache: &Cache,
+        (kind, offset, length): (Kind, u64, u64),
+        data: &[u8],
+    ) -> Result<(), VolumeError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         if cache.options.mode() != Mode::WriteBack {
             return Ok(());
         }
-        let data = if kind == Kind::Data { bytes } else { &[] };
-        while !journal.append(kind, offset, bytes.len() as u64, data).map_err(VolumeError::Journal)? {
+        while !journal.append(kind, offset, length, data).map_err(VolumeError::Journal)? {
             self.flush_to(Some(cache))?;
         }
         Ok(())

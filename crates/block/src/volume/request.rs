@@ -10,7 +10,9 @@ impl Volume {
     pub fn follow(&self, streams: &mut Streams, command: &Command) -> bool {
         let (writes, offset, length) = match *command {
             Command::Read { offset, length, .. } => (false, offset, length),
-            Command::Write { offset, length, .. } => (true, offset, length),
+            Command::Write { offset, length, .. }
+            | Command::WriteZeroes { offset, length, .. }
+            | Command::Trim { offset, length, .. } => (true, offset, length),
             _ => return false,
         };
         self.is_long(streams.follow(writes, offset, length.into(), now().since(Time(0))))
@@ -35,7 +37,9 @@ impl Volume {
                 let trimmed = self.trim(offset, length.into());
                 if fua { trimmed.and_then(|()| self.flush()) } else { trimmed }
             }
-            Command::WriteZeroes { offset, length, fua, .. } => self.write_zeroes(offset, length.into(), fua),
+            Command::WriteZeroes { offset, length, fua, no_hole, .. } => {
+                self.write_zeroes(offset, length.into(), !no_hole, fua)
+            }
             Command::Cache { offset, length } => self.prefetch(offset, length.into()),
             Command::BlockStatus { .. } => Ok(()),
         };

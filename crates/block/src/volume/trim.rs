@@ -1,4 +1,7 @@
-//! Trims: bytes that the client no longer needs.
+//! Trims: bytes that the client no longer needs. Zeros: bytes that it wants to be zeros.
+//!
+//! Zeros are made on the disk, and enter no cache: they are a trim after which the bytes are zeros in any case.
+//! Only pages that are newer in the cache, or lost, are written, as zeros.
 //!
 //! Invariants:
 //!
@@ -14,7 +17,8 @@
 //!   them and has the room again. Until they are written, they have their old bytes, or zeros. The
 //!   fingerprint's sectors are not touched.
 
-use super::{Volume, VolumeError};
+use super::{Cache, Volume, VolumeError};
+use crate::journal::Kind;
 use entresol_core::PageId;
 use entresol_engine::{AlignedBuffer, PageCache};
 use std::ops::Range;
@@ -50,24 +54,99 @@ impl Volume {
 
     fn trim_pages(&self, tier: &dyn PageCache, pages: Range<u64>) -> Result<(), VolumeError> {
         let _held = self.ranges.hold(pages.clone());
-        let mut trimmed = Ok(());
-        let (first, last) = (PageId(pages.start), PageId(pages.end - 1));
-        tier.keep_out(first, last, &mut || trimmed = self.trim_held(tier, &pages))?;
-        trimmed
+        self.keeping_out(tier, &pages, || {
+            self.zero_lost(tier, &pages)?;
+            self.without_copies(tier, &pages, |gap| self.pass_trim(gap)).map(drop)
+        })
     }
 
-    fn trim_held(&self, tier: &dyn PageCache, pages: &Range<u64>) -> Result<(), VolumeError> {
-        self.zero_lost(tier, pages)?;
+    /// Does `work`, with no read bringing one of the pages into the cache meanwhile.
+    fn keeping_out(
+        &self,
+        tier: &dyn PageCache,
+        pages: &Range<u64>,
+        work: impl Fn() -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        let mut done = Ok(());
+        tier.keep_out(PageId(pages.start), PageId(pages.end - 1), &mut || done = work())?;
+        done
+    }
+
+    /// Removes the copies of pages that are not newer in the cache, durably, and does `change` to the bytes of
+    /// these pages on disk. Returns the others.
+    fn without_copies(
+        &self,
+        tier: &dyn PageCache,
+        pages: &Range<u64>,
+        change: impl Fn(Range<u64>) -> Result<(), VolumeError>,
+    ) -> Result<Vec<u64>, VolumeError> {
         let cached = tier.cached_among(PageId(pages.start), PageId(pages.end - 1))?;
         let has_clean = cached.iter().any(|(_, dirty)| !dirty);
         if has_clean {
             tier.flush()?;
         }
-        let gaps = || gaps(pages, cached.iter().filter(|(_, dirty)| *dirty).map(|(page, _)| page.0));
+        let dirty: Vec<u64> = cached.iter().filter(|(_, dirty)| *dirty).map(|(page, _)| page.0).collect();
+        let gaps = || gaps(pages, dirty.iter().copied());
         for gap in gaps() {
             tier.forget_durably(PageId(gap.start), PageId(gap.end - 1))?;
         }
-        gaps().try_for_each(|gap| self.pass_trim(gap.start * self.page_bytes..gap.end * self.page_bytes))
+        gaps().try_for_each(|gap| change(gap.start * self.page_bytes..gap.end * self.page_bytes))?;
+        Ok(dirty)
+    }
+
+    /// Makes zeros; with `fua` durably. `may_punch`: a sparse disk may give its room back.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn write_zeroes(
+        &self,
+        offset: u64,
+        length: u64,
+        may_punch: bool,
+        fua: bool,
+    ) -> Result<(), VolumeError> {
+        self.check(offset, length)?;
+        let may_punch = may_punch && self.passes_trims.load(Relaxed);
+        let cache = self.cache.read();
+        let cached_end = offset + self.cached_part(cache.as_ref(), offset, length);
+        let (first, end) = (offset.div_ceil(self.page_bytes), cached_end / self.page_bytes);
+        let whole = first * self.page_bytes..end.max(first) * self.page_bytes;
+        if let Some(cache) = &*cache {
+            let parts = match first < end {
+                true => [offset..whole.start, whole.end..cached_end],
+                false => [offset..cached_end, cached_end..cached_end],
+            };
+            for part in parts.into_iter().filter(|part| !part.is_empty()) {
+                let zeros = AlignedBuffer::new((part.end - part.start) as usize);
+                self.write_some(Some(cache), part.start, &zeros, false)?;
+            }
+            for start in (first..end).step_by(TRIM_PAGES as usize) {
+                self.zero_pages(cache, start..end.min(start + TRIM_PAGES), may_punch)?;
+            }
+        }
+        let rest = cached_end..offset + length;
+        if !rest.is_empty() {
+            let _held = self.ranges.hold(rest.start / self.page_bytes..rest.end.div_ceil(self.page_bytes));
+            self.direct.zero(rest, may_punch)?;
+        }
+        if fua { self.flush_to(cache.as_ref()) } else { Ok(()) }
+    }
+
+    fn zero_pages(&self, cache: &Cache, pages: Range<u64>, may_punch: bool) -> Result<(), VolumeError> {
+        let tier = &*cache.tier;
+        let _held = self.ranges.hold(pages.clone());
+        let bytes = (pages.end - pages.start) * self.page_bytes;
+        self.keeping_out(tier, &pages, || {
+            self.zero_lost(tier, &pages)?;
+            let dirty = self.without_copies(tier, &pages, |gap| self.direct.zero(gap, may_punch))?;
+            let zeros = AlignedBuffer::new(self.page_bytes as usize);
+            dirty.iter().try_for_each(|page| tier.write_pages(PageId(*page), &zeros))?;
+            self.record_elsewhere(cache, pages.start * self.page_bytes, bytes)?;
+            for page in dirty {
+                self.record(cache, Kind::Data, page * self.page_bytes, &zeros)?;
+            }
+            Ok(())
+        })
     }
 
     /// Pages of these that are lost become zeros.

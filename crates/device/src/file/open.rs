@@ -8,7 +8,8 @@ use super::options::FileOptions;
 use crate::bounce;
 use crate::busy::{Busy, BusyClock};
 use crate::check::{self, SharedCounters};
-use crate::{Counters, DeviceError, Geometry, Io};
+use crate::traits::ZEROS_BYTES;
+use crate::{AlignedBuffer, Counters, DeviceError, Geometry, Io};
 use arrayvec::ArrayVec;
 use entresol_runtime::{now, sleep};
 use rustix::fs::{
@@ -228,6 +229,34 @@ impl OpenFile {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             Err(error) => Err(self.error("discard", offset, length, error)),
         }
+    }
+
+    /// See [`crate::Device::zero`]. Where neither a file system nor a driver does it, zeros are written.
+    pub fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
+        self.check_alive()?;
+        check::range(&self.name, self.geometry, "write of zeros", offset, length)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let _busy = self.busy.start();
+        let punch = may_punch.then_some(FallocateFlags::PUNCH_HOLE);
+        for flags in punch.into_iter().chain([FallocateFlags::ZERO_RANGE]) {
+            match fallocate(&self.file, flags | FallocateFlags::KEEP_SIZE, offset, length) {
+                Ok(()) => {
+                    self.counters.count_zeros();
+                    return Ok(());
+                }
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+                Err(error) => return Err(self.error("write of zeros", offset, length, error)),
+            }
+        }
+        let zeros = AlignedBuffer::new(ZEROS_BYTES.min(length) as usize);
+        for from in (offset..offset + length).step_by(ZEROS_BYTES as usize) {
+            let some = (offset + length - from).min(ZEROS_BYTES) as usize;
+            self.write_at(from, &zeros[..some])?;
+        }
+        self.counters.count_zeros();
+        Ok(())
     }
 
     pub fn counters(&self) -> Counters {

@@ -284,6 +284,10 @@ impl Device for UringDevice {
         self.0.discard(offset, length)
     }
 
+    fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
+        self.0.zero(offset, length, may_punch)
+    }
+
     fn drop_cached(&self) -> Result<(), DeviceError> {
         self.0.drop_cached()
     }

@@ -340,6 +340,34 @@ fn read_print(file: &dyn Device) -> Result<(Fingerprint, bool), TierError> {
     })
 }
 
+impl InPlaceDisk {
+    /// Divides a range, which is not the label's: `rest` is called for what has no sector of the fingerprint, and
+    /// `print` for the reads with one. Both have offsets of the disk.
+    fn around_print(
+        &self,
+        offset: u64,
+        length: u64,
+        rest: impl Fn(u64, u64) -> Result<(), DeviceError>,
+        print: impl Fn(u64, u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let Some(offset) = offset.checked_sub(LABEL_AREA_BYTES) else { return Ok(()) };
+        let (mut from, end) = (offset, offset + length);
+        for place in self.places(offset, length as usize) {
+            let kept = self.sectors[place] * SECTOR_BYTES / READ_BYTES * READ_BYTES;
+            let (kept, kept_end) = (kept.max(from), (kept + READ_BYTES).min(end));
+            if kept >= kept_end {
+                continue;
+            }
+            if kept > from {
+                rest(from, kept - from)?;
+            }
+            print(kept, kept_end - kept)?;
+            from = kept_end;
+        }
+        if from < end { rest(from, end - from) } else { Ok(()) }
+    }
+}
+
 fn can_be_read(read: Result<(), DeviceError>) -> Result<bool, DeviceError> {
     match read {
         Err(error) if error.is_unreadable() => Ok(false),
@@ -429,17 +457,19 @@ impl Device for InPlaceDisk {
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
-        let Some(offset) = offset.checked_sub(LABEL_AREA_BYTES) else { return Ok(()) };
         // A discard leaves anything there: sectors of the fingerprint are left as they are.
-        let mut from = offset;
-        for place in self.places(offset, length as usize) {
-            let kept = self.sectors[place] * SECTOR_BYTES / READ_BYTES * READ_BYTES;
-            if kept > from {
-                self.disk.discard(from, kept - from)?;
-            }
-            from = from.max(kept + READ_BYTES);
-        }
-        if from < offset + length { self.disk.discard(from, offset + length - from) } else { Ok(()) }
+        self.around_print(offset, length, |from, length| self.disk.discard(from, length), |_, _| Ok(()))
+    }
+
+    fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
+        let zeros = AlignedBuffer::new(READ_BYTES as usize);
+        self.around_print(
+            offset,
+            length,
+            |from, length| self.disk.zero(from, length, may_punch),
+            // Written, so that the fingerprint is told before.
+            |from, length| self.write(LABEL_AREA_BYTES + from, &zeros[..length as usize]),
+        )
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {
