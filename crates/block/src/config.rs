@@ -290,13 +290,14 @@ impl VolumeConfig {
     }
 
     /// What can be changed while a server runs.
-    pub const ONLINE: [&str; 7] = [
+    pub const ONLINE: [&str; 8] = [
         "mode",
         "policy",
         "sequential-bypass-bytes",
         "hits-to-disk",
         "flash-writes-per-day",
         "dirty-percent-max",
+        "dirty-age-seconds",
         "switch-policy",
     ];
 
@@ -377,6 +378,29 @@ impl VolumeConfig {
         options
     }
 
+    /// The lines of the options that a running server changes without another cache.
+    fn steering_toml(&self) -> String {
+        let daily = quoted(&self.flash_writes_per_day);
+        let Self { sequential_bypass_bytes, hits_to_disk, dirty_percent_max, .. } = self;
+        let Self { dirty_age_seconds, switch_policy, .. } = self;
+        format!(
+            "# What bypasses the cache. `entresol volume set` changes these six in a running server, too.\n\
+             # Sequential streams that are longer, in bytes; 0: none.\n\
+             sequential_bypass_bytes = {sequential_bypass_bytes}\n\
+             # A part of the hits is read from disk while reads from flash take longer.\n\
+             hits_to_disk = {hits_to_disk}\n\
+             # Writes to flash: \"unlimited\", device writes such as \"0.5x\", or bytes such as \"200G\".\n\
+             flash_writes_per_day = {daily}\n\
+             # Write-back: at most this percentage of the cache is newer than disk; more writes bypass it. 100: no limit.\n\
+             dirty_percent_max = {dirty_percent_max}\n\
+             # Write-back: what is newer than disk for so many seconds is copied there, and everything when the volume is idle;\n\
+             # 0: when its room is needed.\n\
+             dirty_age_seconds = {dirty_age_seconds}\n\
+             # true: the policy changes by itself, to one that finds the cache's pages, when shadows of it did better for a while.\n\
+             switch_policy = {switch_policy}\n"
+        )
+    }
+
     /// The file, with a comment for each option.
     ///
     /// # Errors
@@ -389,17 +413,10 @@ impl VolumeConfig {
         let (disk, flash, label) = (path(&self.disk)?, path(&self.flash)?, path(&self.label)?);
         let (socket, journal) = (path(&self.socket)?, path(&self.journal)?);
         let (name, mode, policy) = (quoted(&self.name), quoted(&self.mode), quoted(&self.policy));
-        let Self { sce_fragment_pages, sce_workers, sce_pace_permille, switch_policy, pass_trims, .. } = self;
+        let Self { sce_fragment_pages, sce_workers, sce_pace_permille, pass_trims, .. } = self;
         let Self { cache, page_bytes, slots, direct_io, read_only, workers, connections_max, .. } = self;
-        let Self {
-            journal_bytes,
-            sequential_bypass_bytes,
-            hits_to_disk,
-            dirty_percent_max,
-            dirty_age_seconds,
-            ..
-        } = self;
-        let daily = quoted(&self.flash_writes_per_day);
+        let journal_bytes = self.journal_bytes;
+        let steering = self.steering_toml();
         let Self { requests_max, in_flight_bytes_max, handshake_seconds_max, transfer_seconds_max, .. } =
             self;
         Ok(format!(
@@ -436,20 +453,7 @@ impl VolumeConfig {
              # is killed loses none. \"\": none is kept. It must not be removed while a killed server is not started again.\n\
              journal = {journal}\n\
              journal_bytes = {journal_bytes}\n\n\
-             # What bypasses the cache. `entresol volume set` changes these five in a running server, too.\n\
-             # Sequential streams that are longer, in bytes; 0: none.\n\
-             sequential_bypass_bytes = {sequential_bypass_bytes}\n\
-             # A part of the hits is read from disk while reads from flash take longer.\n\
-             hits_to_disk = {hits_to_disk}\n\
-             # Writes to flash: \"unlimited\", device writes such as \"0.5x\", or bytes such as \"200G\".\n\
-             flash_writes_per_day = {daily}\n\
-             # Write-back: at most this percentage of the cache is newer than disk; more writes bypass it. 100: no limit.\n\
-             dirty_percent_max = {dirty_percent_max}\n\
-             # Write-back: what is newer than disk for so many seconds is copied there, and everything when the volume is idle;\n\
-             # 0: when its room is needed.\n\
-             dirty_age_seconds = {dirty_age_seconds}\n\
-             # true: the policy changes by itself, to one that finds the cache's pages, when shadows of it did better for a while.\n\
-             switch_policy = {switch_policy}\n\n\
+             {steering}\n\
              # Trims (discards) are passed to the disk, which has the room again, if it can take them.\n\
              pass_trims = {pass_trims}\n\
              # Clients cannot write.\n\

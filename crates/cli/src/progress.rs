@@ -109,6 +109,32 @@ fn scaled(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * STEPS as f64) as u64
 }
 
+/// The bar of pages that are copied to disk. It is removed when this is dropped.
+pub struct Copying(ProgressBar);
+
+impl Copying {
+    /// A bar for so many pages.
+    pub fn begin(total: u64) -> Self {
+        let style = ProgressStyle::with_template(
+            "to disk  {bar:32.cyan/dim}  {human_pos} of {human_len} pages, {per_sec}, {eta} left",
+        );
+        let style = style.expect("the template is fixed").progress_chars("━╸─");
+        Self(ProgressBar::new(total).with_style(style))
+    }
+
+    /// So many pages are there.
+    pub fn show(&self, done: u64, total: u64) {
+        self.0.set_length(total);
+        self.0.set_position(done);
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,31 +162,5 @@ mod tests {
     #[test]
     fn shares_out_of_range_stay_on_the_bar() {
         assert_eq!([scaled(-1.0), scaled(f64::NAN), scaled(7.0)], [0, 0, STEPS]);
-    }
-}
-
-/// The bar of pages that are copied to disk. It is removed when this is dropped.
-pub struct Copying(ProgressBar);
-
-impl Copying {
-    /// A bar for so many pages.
-    pub fn begin(total: u64) -> Self {
-        let style = ProgressStyle::with_template(
-            "to disk  {bar:32.cyan/dim}  {human_pos} of {human_len} pages, {per_sec}, {eta} left",
-        );
-        let style = style.expect("the template is fixed").progress_chars("━╸─");
-        Self(ProgressBar::new(total).with_style(style))
-    }
-
-    /// So many pages are there.
-    pub fn show(&self, done: u64, total: u64) {
-        self.0.set_length(total);
-        self.0.set_position(done);
-    }
-}
-
-impl Drop for Copying {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | the cache | which pages | how many at once | pause |
 //! |---|---|---|---|
-//! | no request for [`QUIET_NS`] | all | [`PAGES_MAX`] | none |
+//! | no request for [`QUIET_NS`], or a quarter of the age | all | [`PAGES_MAX`] | none |
 //! | above nine tenths of the ceiling, until below eight tenths | all | the more, the nearer the ceiling is | the shorter |
 //! | else | those older than the age | [`PAGES_MIN`] | three times as long as the copy took |
 //!
@@ -20,7 +20,7 @@ pub const PAGES_MIN: u32 = 2;
 pub const PAGES_MAX: u32 = 32;
 /// Without a request for so long the cache is idle.
 pub const QUIET_NS: u64 = 250_000_000;
-/// How long nothing is looked at when there is nothing to do.
+/// How long nothing is looked at when there is nothing to do; at most an eighth of the age.
 const LOOK_NS: u64 = 100_000_000;
 /// Notes of the rear for an age.
 const NOTES: usize = 32;
@@ -115,12 +115,13 @@ impl Writeback {
         if look.requests != self.requests {
             (self.requests, self.requested_ns) = (look.requests, look.now_ns);
         }
+        let rest = WritebackStep::Rest(LOOK_NS.min(self.options.age_ns / 8).max(1));
         if look.dirty == 0 {
-            return WritebackStep::Rest(LOOK_NS);
+            return rest;
         }
         let press = self.press(look.dirty);
         let is_aged = self.options.age_ns != u64::MAX;
-        if is_aged && look.now_ns - self.requested_ns >= QUIET_NS {
+        if is_aged && look.now_ns - self.requested_ns >= QUIET_NS.min(self.options.age_ns / 4) {
             return WritebackStep::Copy { which: Aged::Quiet, pages: PAGES_MAX, pause_permille: 0 };
         }
         if let Some(permille) = press {
@@ -129,7 +130,7 @@ impl Writeback {
         }
         let (noted_ns, old) = self.notes[0];
         if look.now_ns - noted_ns < self.options.age_ns {
-            return WritebackStep::Rest(LOOK_NS);
+            return rest;
         }
         WritebackStep::Copy { which: Aged::Before(old), pages: PAGES_MIN, pause_permille: 3000 }
     }

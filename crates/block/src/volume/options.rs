@@ -174,7 +174,7 @@ impl CacheOptions {
 
 /// The options of a volume's cache: no log stands above it.
 fn of_a_volume(options: &TierOptions) -> TierOptions {
-    let writeback = Some(WritebackOptions::USUAL);
+    let writeback = options.writeback.or(Some(WritebackOptions::USUAL));
     TierOptions { disk_errors: DiskErrors::TryAgain, writeback, ..options.clone() }
 }
 

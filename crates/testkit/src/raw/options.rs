@@ -4,7 +4,7 @@
 use super::cache::Cache;
 use super::files::OBJECTS_MAX;
 use entresol_block::CacheOptions;
-use entresol_core::{Costs, Mode, PolicyKind};
+use entresol_core::{Costs, Mode, PolicyKind, WritebackOptions};
 use entresol_engine::{FragmentOptions, TierOptions, flash_bytes};
 use entresol_format::PageFormat;
 
@@ -13,6 +13,20 @@ const FRAGMENTS: (u32, u32) = (6, 4);
 
 /// So quick that pages leave the ring of `reuse` before others return to its rear.
 const QUICK_FLASH: Costs = Costs::of_times_ns([50_000, 5_000, 4_000, 2_000, 300_000, 300_000]);
+
+/// So quick that pages are copied to disk in a short life, and that the ceiling is met.
+const QUICK_WRITEBACK: WritebackOptions = WritebackOptions { age_ns: 4_000_000, dirty_max: 30 };
+
+/// Whether dirty pages of this cache are copied to disk behind its clients: of two policies, others behind the
+/// door than in front of it.
+fn copies_behind(cache: Cache) -> bool {
+    let is_it = match cache.door {
+        Some(_) => [PolicyKind::FaceGsc, PolicyKind::Reuse],
+        None => [PolicyKind::Face, PolicyKind::FaceGsc],
+    };
+    let has_no_log = cache.page_format == PageFormat::Raw && !cache.objects;
+    has_no_log && cache.policy.is_some_and(|policy| is_it.contains(&policy))
+}
 
 pub(super) fn options(cache: Cache) -> CacheOptions {
     match cache.policy {
@@ -38,6 +52,7 @@ fn pages(cache: Cache, policy: PolicyKind) -> TierOptions {
         history: policy.history(slots),
         write_workers: 2,
         background_workers: 3,
+        writeback: copies_behind(cache).then_some(QUICK_WRITEBACK),
         costs: if page_format == PageFormat::Raw { QUICK_FLASH } else { Costs::default() },
         ..TierOptions::new(policy, slots)
     }

@@ -23,7 +23,7 @@ use std::time::Duration;
 const SLOTS_A_LOOK: u32 = 4096;
 /// Pages of which it is known when they were copied last.
 const REMEMBERED: usize = 1 << 16;
-/// The pause after a pass that found nothing to copy, or one that failed.
+/// The pause after a pass that found nothing to copy, or one that failed; at most the age.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// See the module's header.
@@ -117,7 +117,7 @@ impl WritebackTask {
             let seen = self.failures.dirty.epoch();
             let pause = self.step(&mut pass, &mut buffer).unwrap_or_else(|error| {
                 self.failures.fail(error);
-                Some(PAUSE)
+                Some(self.pause())
             });
             match pause {
                 // Until a page is dirty again.
@@ -139,7 +139,9 @@ impl WritebackTask {
         let step = self.decides.lock().step(&look);
         let (which, pages, pause_permille) = match step {
             WritebackStep::Rest(ns) if look.dirty > 0 => return Ok(Some(Duration::from_nanos(ns))),
-            WritebackStep::Rest(_) => return Ok(if self.dirt.clear()? { None } else { Some(PAUSE / 10) }),
+            WritebackStep::Rest(_) => {
+                return Ok(if self.dirt.clear()? { None } else { Some(self.pause() / 10) });
+            }
             WritebackStep::Copy { which, pages, pause_permille } => (which, pages, pause_permille),
         };
         if pass.next == pass.pages.len() {
@@ -148,7 +150,7 @@ impl WritebackTask {
             }
             self.begin_pass(pass, which)?;
             if pass.pages.is_empty() {
-                return Ok(Some(PAUSE));
+                return Ok(Some(self.pause()));
             }
         }
         let some = pass.take(pages as usize);
@@ -160,9 +162,13 @@ impl WritebackTask {
         pass.remember(&some);
         if pass.next == pass.pages.len() && pass.copied == 0 {
             // The disk refuses them all, or others have them in hand.
-            return Ok(Some(PAUSE));
+            return Ok(Some(self.pause()));
         }
         Ok(Some(now().since(begin) * pause_permille / 1000))
+    }
+
+    fn pause(&self) -> Duration {
+        PAUSE.min(Duration::from_nanos(self.decides.lock().options().age_ns))
     }
 
     /// Lists the pages that may be copied now.
