@@ -6,6 +6,7 @@
 
 mod check;
 mod config;
+mod config_text;
 mod create;
 mod edit;
 mod exposition;

@@ -1,5 +1,5 @@
-//! Dirty pages get to disk behind the clients: when the volume is idle, when they are old, at the ceiling, and
-//! in a drain, while requests continue.
+//! Dirty pages get to disk behind the clients: when the volume is idle, when they are old, at the ceiling,
+//! and in a drain, while requests continue.
 
 #[path = "support/parts.rs"]
 mod parts;

@@ -1,6 +1,6 @@
-//! Questions to a running server over a control socket: one line of JSON, and lines of JSON as the answer. The
-//! last one says what became of it; those before, how far it is. A client that closes the connection cancels
-//! the work: what was copied to disk stays there, and nothing else has changed.
+//! Questions to a running server over a control socket: one line of JSON, and lines of JSON as the answer.
+//! The last one says what became of it; those before, how far it is. A client that closes the connection
+//! cancels the work: what was copied to disk stays there, and nothing else has changed.
 
 use super::Shared;
 use crate::volume::{Watch, told_of_loss};

@@ -1,5 +1,5 @@
-//! What changes a volume's cache as a whole. Dirty pages get to disk while requests continue; requests wait for
-//! the last step only ([`Volume::change`]). One change at a time ([`Volume::turn`]).
+//! What changes a volume's cache as a whole. Dirty pages get to disk while requests continue; requests wait
+//! for the last step only ([`Volume::change`]). One change at a time ([`Volume::turn`]).
 
 use super::replay::{follow_no_journal, in_tier};
 use super::seen::Turn;
@@ -234,9 +234,9 @@ impl Volume {
         Some((options.clone(), flash.as_ref()?.geometry().capacity_bytes))
     }
 
-    /// Gives the cache other options: another mode, or another policy. Requests wait for the last step. If the
-    /// pages stay in place ([`CacheOptions::keeps_pages_of`]) it is closed and opened again, else all dirty pages
-    /// are copied to disk, and an empty cache begins.
+    /// Gives the cache other options: another mode, or another policy. Requests wait for the last step. If
+    /// the pages stay in place ([`CacheOptions::keeps_pages_of`]) it is closed and opened again, else all
+    /// dirty pages are copied to disk, and an empty cache begins.
     ///
     /// # Errors
     /// [`TierError::Config`] for options that are not possible, and [`TierError::Losing`] as of

@@ -1,7 +1,7 @@
 //! Trims: bytes that the client no longer needs. Zeros: bytes that it wants to be zeros.
 //!
-//! Zeros are made on the disk, and enter no cache: they are a trim after which the bytes are zeros in any case.
-//! Only pages that are newer in the cache, or lost, are written, as zeros.
+//! Zeros are made on the disk, and enter no cache: they are a trim after which the bytes are zeros in any
+//! case. Only pages that are newer in the cache, or lost, are written, as zeros.
 //!
 //! Invariants:
 //!
@@ -72,8 +72,8 @@ impl Volume {
         done
     }
 
-    /// Removes the copies of pages that are not newer in the cache, durably, and does `change` to the bytes of
-    /// these pages on disk. Returns the others.
+    /// Removes the copies of pages that are not newer in the cache, durably, and does `change` to the bytes
+    /// of these pages on disk. Returns the others.
     fn without_copies(
         &self,
         tier: &dyn PageCache,

@@ -341,7 +341,8 @@ fn read_print(file: &dyn Device) -> Result<(Fingerprint, bool), TierError> {
 }
 
 impl InPlaceDisk {
-    /// Divides a range, which is not the label's: `rest` is called for what has no sector of the fingerprint, and
+    /// Divides a range, which is not the label's: `rest` is called for what has no sector of the fingerprint,
+    /// and
     /// `print` for the reads with one. Both have offsets of the disk.
     fn around_print(
         &self,

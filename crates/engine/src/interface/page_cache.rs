@@ -104,8 +104,8 @@ pub trait PageCache: Layer + Deletes {
     fn disk_state(&self) -> DiskState;
 
     /// Copies all pages that are newer than disk now there, durably; they stay in the cache, as clean ones.
-    /// Requests continue meanwhile. `watch` is told how far it is, and may end it. Returns how many pages were
-    /// copied.
+    /// Requests continue meanwhile. `watch` is told how far it is, and may end it. Returns how many pages
+    /// were copied.
     ///
     /// # Errors
     /// [`TierError::Losing`]: the newest versions of some pages cannot be read from flash, or the disk does

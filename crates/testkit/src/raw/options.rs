@@ -17,8 +17,8 @@ const QUICK_FLASH: Costs = Costs::of_times_ns([50_000, 5_000, 4_000, 2_000, 300_
 /// So quick that pages are copied to disk in a short life, and that the ceiling is met.
 const QUICK_WRITEBACK: WritebackOptions = WritebackOptions { age_ns: 4_000_000, dirty_max: 30 };
 
-/// Whether dirty pages of this cache are copied to disk behind its clients: of two policies, others behind the
-/// door than in front of it.
+/// Whether dirty pages of this cache are copied to disk behind its clients: of two policies, others behind
+/// the door than in front of it.
 fn copies_behind(cache: Cache) -> bool {
     let is_it = match cache.door {
         Some(_) => [PolicyKind::FaceGsc, PolicyKind::Reuse],

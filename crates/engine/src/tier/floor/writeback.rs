@@ -1,8 +1,8 @@
 //! The task that copies dirty pages to disk before their turn: when the cache is idle, when they are old, and
 //! when there are many ([`entresol_core::Writeback`] decides). They stay in the cache, as clean pages.
 //!
-//! Pages are copied in the order of the disk: a pass begins with a list of those that may be copied, and takes
-//! some at a time.
+//! Pages are copied in the order of the disk: a pass begins with a list of those that may be copied, and
+//! takes some at a time.
 
 use super::dirt::Dirt;
 use super::failures::Failures;
@@ -128,7 +128,8 @@ impl WritebackTask {
         }
     }
 
-    /// Does what is due. Returns the pause that follows; `None`: there is nothing to do until a page is dirty.
+    /// Does what is due. Returns the pause that follows; `None`: there is nothing to do until a page is
+    /// dirty.
     fn step(&self, pass: &mut Pass, buffer: &mut [u8]) -> Result<Option<Duration>, TierError> {
         if !self.state.is_running() {
             // Off, or degraded: there is another task for that.
