@@ -57,7 +57,15 @@ fn an_idle_volume_becomes_clean_and_needs_its_flash_no_more() {
             assert_eq!((status.dirty_pages, status.lost_without_flash_bytes), (0, 0));
             assert!(status.pages > 20, "the pages stay: {}", status.pages);
             (0..40).for_each(|page| assert_eq!(on_disk(&parts, page), filled(page, 1), "page {page}"));
-            // A kill, and the flash is lost.
+            // A kill: what was clean is clean, and stays in the cache.
+            drop(volume);
+            sleep(Duration::from_millis(100));
+            let volume = parts.open();
+            let status = volume.status();
+            assert!(status.dirty_pages == 0 && status.pages > 20, "{} pages", status.pages);
+            sleep(Duration::from_secs(3));
+            assert_eq!(volume.metrics().unwrap().cleaned, 0);
+            // Another one, and the flash is lost.
             drop(volume);
             sleep(Duration::from_millis(100));
             let volume = without_flash(&parts).unwrap();

@@ -11,10 +11,12 @@ entresol_runtime::coverage_points! {
     OPEN_FOREIGN_EMPTIED = "open: other flash emptied";
     OPEN_OTHER_VERSION = "open: refused, a cache of an older format may be needed";
     OPEN_DAMAGED_EMPTIED = "open: damaged write-through cache emptied";
+    OPEN_CLEAN = "open: the label says that the disk has everything, and what the flash calls dirty is clean";
     OPEN_COMPLETED = "open: an open that was cut off is completed first";
     SUPERBLOCK_DAMAGED = "open: a damaged superblock is passed by";
     IN_PLACE_REFUSED = "in place: refused, another program has written to a disk whose cache is needed";
     IN_PLACE_CHANGED = "in place: another program has written to the disk, its cache is emptied";
+    IN_PLACE_GROWN = "in place: the disk has grown, and its fingerprint is made anew";
     LABEL_DAMAGED = "open: a damaged label is passed by";
     LABEL_DOUBLED = "open: the copies of the label are made the same";
     LABEL_PUT_OVER = "open: refused, another program has used the disk since";

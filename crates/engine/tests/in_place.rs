@@ -10,6 +10,7 @@ use entresol_engine::{
 };
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_format::label::LABEL_AREA_BYTES;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use support::{Moody, PAGE, PAGES, bytes_of, device_of, refusal, simulate, victim};
@@ -133,12 +134,9 @@ fn label_files_that_cannot_be_used_are_refused() {
         let short = Arc::new(MemoryDevice::new("label file", 64 << 10));
         let short = refusal(InPlaceDisk::open(disk.clone(), short));
         assert!(short.contains("65536") && short.contains("98304"), "{short}");
-        for bytes in [PAGES - 1, PAGES + 1].map(|pages| pages as usize * PAGE) {
-            let mut other = bytes_of(&*disk);
-            other.resize(bytes, 0);
-            let told = refusal(InPlaceDisk::open(device_of(&other), file.clone()));
-            assert!(told.contains(&bytes.to_string()) && told.contains("grown or shrunk"), "{told}");
-        }
+        let bytes = (PAGES as usize - 1) * PAGE;
+        let told = refusal(InPlaceDisk::open(device_of(&bytes_of(&*disk)[..bytes]), file.clone()));
+        assert!(told.contains(&bytes.to_string()) && told.contains("shrunk"), "{told}");
         // One copy of each is enough.
         for damaged in [0, 64 << 10, 80 << 10, 32 << 10] {
             let mut bytes = bytes_of(&*file);
@@ -150,6 +148,35 @@ fn label_files_that_cannot_be_used_are_refused() {
         bytes[(80 << 10) + 40] ^= 1;
         let told = refusal(InPlaceDisk::open(disk.clone(), device_of(&bytes)));
         assert!(told.contains("fingerprint") && told.contains("copy 1"), "{told}");
+    });
+}
+
+/// A disk that has grown is the same one, if its old part is. From then on its new end is looked at, too.
+#[test]
+fn a_disk_that_has_grown_opens_with_its_cache() {
+    simulate(6, || {
+        let (disk, file, flash) = used(Mode::WriteBack);
+        let mut larger = bytes_of(&*disk);
+        larger.resize((PAGES as usize + 100) * PAGE, 0);
+        let mut changed = larger.clone();
+        changed[0] ^= 1;
+        let told = refusal(InPlaceDisk::open(device_of(&changed), file.clone()));
+        assert!(told.contains("another program"), "{told}");
+        let disk = device_of(&larger);
+        let (home, notice) = InPlaceDisk::open(disk.clone(), file.clone()).unwrap();
+        assert!(notice.is_some_and(|told| told.contains("has grown from")));
+        assert_eq!(home.geometry().capacity_bytes, disk.geometry().capacity_bytes + LABEL_AREA_BYTES);
+        let (tier, report) = FlashTier::open(flash, home, options(Mode::WriteBack)).unwrap();
+        assert!(report.entries > 0, "{report:?}");
+        assert_eq!(tier.capacity_pages(), PAGES + 100);
+        tier.close().unwrap();
+        drop(tier);
+        assert_eq!(InPlaceDisk::open(disk.clone(), file.clone()).unwrap().1, None, "it is known now");
+        // In the last sector, which the fingerprint knows since.
+        let end = disk.geometry().capacity_bytes;
+        disk.write(end - 512, &[3; 512]).unwrap();
+        let told = refusal(InPlaceDisk::open(disk, file));
+        assert!(told.contains("another program"), "{told}");
     });
 }
 

@@ -92,12 +92,12 @@ impl InPlaceDisk {
         Ok(Arc::new(this))
     }
 
-    /// The disk that the label in `file` belongs to. A notice says if the disk was written by another program
-    /// since; then it was made independent of its cache, which is emptied when it is opened.
+    /// The disk that the label in `file` belongs to. A notice says if the disk has grown, or was written by
+    /// another program since; then it was made independent of its cache, which is emptied when it is opened.
     ///
     /// # Errors
-    /// [`TierError::Refused`] if the file has no label or fingerprint that can be read, if `disk` has grown
-    /// or shrunk, or if it was written by another program and its cache may have newer pages: nothing was
+    /// [`TierError::Refused`] if the file has no label or fingerprint that can be read, if `disk` has shrunk,
+    /// or if it was written by another program and its cache may have newer pages: nothing was
     /// written. [`TierError::Device`] if a device fails.
     pub fn open(
         disk: Arc<dyn Device>,
@@ -113,19 +113,20 @@ impl InPlaceDisk {
         };
         let (mut print, is_damaged) = read_print(&*file)?;
         let capacity = disk.geometry().capacity_bytes;
-        if capacity != print.capacity {
+        if capacity < print.capacity {
             return Err(TierError::Refused(format!(
-                "the disk has {capacity} bytes, the label in the file is of a disk of {}: it is another disk, or it has grown \
-                 or shrunk; give the disk of this label, or detach its cache before its size changes",
+                "the disk has {capacity} bytes, the label in the file is of a disk of {}: it is another disk, or it has shrunk; \
+                 give the disk of this label, or restore its size",
                 print.capacity
             )));
         }
-        let places = sectors(capacity, print.seed);
-        let found = read_sums(&*disk, &places).map_err(disk_error)?;
+        // The sectors depend on the size: what the print says is of the size that it names.
+        let mut places = sectors(print.capacity, print.seed);
+        let mut found = read_sums(&*disk, &places).map_err(disk_error)?;
         let fits = |(sums, found): (&Sums, &Option<u32>)| found.is_none_or(|found| sums.fit(found));
         // If a copy cannot be read: the other one has all contents that the disk may have (`State::write`).
         let differs = |pair| !fits(pair);
-        let changed = print.sums.iter().zip(&found).position(differs);
+        let changed = print.sums.iter().zip(&found).position(differs).map(|at| places[at]);
         let is_learnt =
             print.sums.iter().zip(&found).any(|(sums, found)| sums.is_unknown() && found.is_some());
         if changed.is_none() {
@@ -134,19 +135,28 @@ impl InPlaceDisk {
                 *sums = found.map_or(*sums, |_| Sums::of(*found));
             }
         }
+        let grown = (capacity > print.capacity).then(|| {
+            format!("the disk has grown from {} to {capacity} bytes, and the volume with it", print.capacity)
+        });
+        if grown.is_some() {
+            points::IN_PLACE_GROWN.reach();
+            places = sectors(capacity, print.seed);
+            found = read_sums(&*disk, &places).map_err(disk_error)?;
+            print.capacity = capacity;
+            print.sums = found.iter().copied().map(Sums::of).collect();
+        }
         let this = Self::assemble(disk, file, places, print);
         for (unknown, found) in this.state.lock().unknown.iter_mut().zip(&found) {
             *unknown = found.is_none();
         }
-        let Some(at) = changed else {
-            if is_damaged || is_learnt {
+        let Some(sector) = changed else {
+            if is_damaged || is_learnt || grown.is_some() {
                 this.write_copies()?;
             }
-            return Ok((Arc::new(this), None));
+            return Ok((Arc::new(this), grown));
         };
         let why = format!(
-            "the disk was written by another program since: its sector {} is not what the label's fingerprint says",
-            this.sectors[at]
+            "the disk was written by another program since: its sector {sector} is not what the label's fingerprint says"
         );
         if label.dirty_possible {
             points::IN_PLACE_REFUSED.reach();

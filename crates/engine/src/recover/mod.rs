@@ -180,6 +180,13 @@ impl Restored {
         }
     }
 
+    /// The disk has everything: entries that are dirty on flash were copied there since they were written.
+    pub(crate) fn are_clean(&mut self) {
+        if let Some(log) = self.region.partition().log_mut() {
+            log.restored_clean();
+        }
+    }
+
     /// Says durably what is not there, before a repair, or groups written in its place, hide it.
     pub(crate) fn record_loss(
         &self,

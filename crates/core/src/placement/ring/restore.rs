@@ -80,6 +80,15 @@ impl Log<'_> {
         contents.pages.directory.set_proof(ring.slot_of(position.0), proof);
     }
 
+    /// The disk durably has every page that was restored: none is dirty.
+    pub fn restored_clean(&mut self) {
+        let directory = &mut self.contents.pages.directory;
+        for slot in 0..directory.slots {
+            directory.entry_mut(slot).lower(DIRTY);
+        }
+        directory.counts.dirty = 0;
+    }
+
     /// Pages were forgotten: their copies among the entries so far that are below the record's position are
     /// stale.
     pub fn restore_forget(&mut self, record: &Forgotten) {

@@ -260,7 +260,11 @@ fn resume(
         ..*superblock
     };
     match found {
-        ReadBack::Log(restored) => {
+        ReadBack::Log(mut restored) => {
+            if superblock.mode == Mode::WriteBack && !label.dirty_possible {
+                points::OPEN_CLEAN.reach();
+                restored.are_clean();
+            }
             let survivors = Some(restored.survivors(superblock));
             let mut before = *superblock;
             restored.record_loss(flash, &mut before)?;

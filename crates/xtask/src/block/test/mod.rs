@@ -1,6 +1,7 @@
 //! `cargo xtask block test`: real systems on a volume whose server is killed.
 
 mod database;
+mod faults;
 mod files;
 mod filesystem;
 mod guest;
@@ -33,6 +34,9 @@ pub struct TestArgs {
     /// Of the cache [default: face-gsc; of the suite filesystem the one that `volume create` takes].
     #[arg(long, global = true)]
     policy: Option<String>,
+    /// Of the suite faults: cells whose description has these words, "write-back | load" for instance.
+    #[arg(long, value_name = "WORDS", global = true)]
+    only: Option<String>,
     /// Passes, and says why, where something that the suite needs is not there.
     #[arg(long, global = true)]
     or_skip: bool,
@@ -44,6 +48,8 @@ enum Suite {
     Filesystem,
     /// PostgreSQL under pgbench: every acknowledged transaction must be there after a kill.
     Postgres,
+    /// The devices below a volume fail in eight ways, below six caches, under load and idle.
+    Faults,
     /// As `filesystem`, in a guest of QEMU with the kernel's own drivers: the file system stays mounted.
     Guest(guest::GuestArgs),
 }
@@ -61,6 +67,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
     let outcome = match &arguments.suite {
         Suite::Filesystem => filesystem::test(rig, arguments),
         Suite::Postgres => database::test(rig, arguments),
+        Suite::Faults => faults::test(rig, arguments),
         Suite::Guest(guest) => {
             let rig = || Rig::with_features(arguments.folder.as_deref(), guest.features());
             guest::test(rig, guest, arguments)
