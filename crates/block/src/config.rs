@@ -3,9 +3,10 @@
 use crate::journal::JOURNAL_BYTES_MIN;
 use crate::{CacheOptions, DailyWrites, SteerOptions};
 use entresol_core::{Cache, Mode, PolicyKind};
-use entresol_engine::{FragmentOptions, TierOptions};
+use entresol_engine::{FragmentOptions, TierOptions, bytes_of};
 use entresol_format::PageFormat;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -48,10 +49,10 @@ pub struct VolumeConfig {
     #[serde(default)]
     pub journal: PathBuf,
     /// Its size.
-    #[serde(default = "usual_journal_bytes")]
+    #[serde(default = "usual_journal_bytes", deserialize_with = "read_bytes")]
     pub journal_bytes: u64,
     /// A sequential stream of this length bypasses the cache; 0: never.
-    #[serde(default = "usual_bypass_bytes")]
+    #[serde(default = "usual_bypass_bytes", deserialize_with = "read_bytes")]
     pub sequential_bypass_bytes: u64,
     /// Hits are read from disk while flash is slower.
     #[serde(default = "usual_hits_to_disk")]
@@ -94,6 +95,22 @@ pub struct ConfigError(pub String);
 
 pub(crate) fn refuse<T>(sentence: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError(sentence.into()))
+}
+
+/// Bytes: a number, or text such as "4M".
+fn read_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Bytes {
+        Number(u64),
+        Text(String),
+    }
+    match Bytes::deserialize(deserializer)? {
+        Bytes::Number(bytes) => Ok(bytes),
+        Bytes::Text(text) => bytes_of(&text).ok_or_else(|| {
+            D::Error::custom(format!("{text:?} is no number of bytes; give one such as \"4M\""))
+        }),
+    }
 }
 
 fn usual_journal_bytes() -> u64 {
@@ -243,7 +260,7 @@ impl VolumeConfig {
             "policy" => self.policy = value.to_owned(),
             "sequential-bypass-bytes" => {
                 self.sequential_bypass_bytes =
-                    value.parse().map_err(|_| wrong("a number of bytes, or 0 for never"))?;
+                    bytes_of(value).ok_or_else(|| wrong("a number of bytes such as 4M, or 0 for never"))?;
             }
             "hits-to-disk" => self.hits_to_disk = value.parse().map_err(|_| wrong("true or false"))?,
             "flash-writes-per-day" => self.flash_writes_per_day = value.to_owned(),
@@ -413,6 +430,7 @@ mod tests {
             ("flash_writes_per_day = \"lots\"", "unlimited"),
             ("wrokers = 3", "line 2: unknown field"),
             ("slots = \"all\"", "line"),
+            ("journal_bytes = \"4Q\"", "such as \"4M\""),
         ] {
             let name = line.split(' ').next().unwrap();
             let text = config.to_toml().unwrap();

@@ -32,7 +32,7 @@ pub enum DailyWrites {
 }
 
 /// The least budget in bytes: less is a unit that was forgotten.
-const BYTES_MIN: f64 = (1_u64 << 20) as f64;
+const BYTES_MIN: u64 = 1 << 20;
 
 /// Why a text is no budget.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -51,6 +51,21 @@ pub enum NotABudget {
     TooFew(String),
 }
 
+/// A number of bytes: digits, with K, M, G or T for powers of 1,024. `None`: it is something else.
+pub fn bytes_of(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return None,
+    };
+    let bytes = digits.parse::<f64>().ok()? * (1_u64 << shift) as f64;
+    (0.0..(1_u64 << 60) as f64).contains(&bytes).then_some(bytes as u64)
+}
+
 impl DailyWrites {
     /// Reads `"unlimited"`, `"0.5x"` or `"200G"`.
     ///
@@ -61,25 +76,19 @@ impl DailyWrites {
         if text == "unlimited" {
             return Ok(Self::Unlimited);
         }
-        let digits = text.trim_end_matches(['x', 'K', 'M', 'G', 'T']);
-        let number: f64 = digits.parse().map_err(|_| wrong())?;
-        if !number.is_finite() || number <= 0.0 {
-            return Err(wrong());
+        if let Some(times) = text.strip_suffix('x') {
+            let times: f64 = times.parse().map_err(|_| wrong())?;
+            return if times.is_finite() && times > 0.0 {
+                Ok(Self::DeviceWrites(times))
+            } else {
+                Err(wrong())
+            };
         }
-        let shift = match &text[digits.len()..] {
-            "x" => return Ok(Self::DeviceWrites(number)),
-            "" => 0,
-            "K" => 10,
-            "M" => 20,
-            "G" => 30,
-            "T" => 40,
-            _ => return Err(wrong()),
-        };
-        let bytes = number * (1_u64 << shift) as f64;
-        if bytes < BYTES_MIN {
-            return Err(NotABudget::TooFew(text.to_owned()));
+        match bytes_of(text).ok_or_else(wrong)? {
+            0 => Err(wrong()),
+            bytes if bytes < BYTES_MIN => Err(NotABudget::TooFew(text.to_owned())),
+            bytes => Ok(Self::Bytes(bytes)),
         }
-        Ok(Self::Bytes(bytes as u64))
     }
 
     /// Bytes a day, of a flash device of `device_bytes`. `None`: there is no limit.

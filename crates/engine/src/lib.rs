@@ -47,7 +47,7 @@ pub use api::{
     Binding, DiskState, DurableGroup, Evicted, Fetched, Layer, MissingPages, PageSet, Progress, ReadCounts,
     ReadRoute, Source, Survivors, TierMetrics, Upstream, Victim, WritebackState,
 };
-pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget};
+pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget, bytes_of};
 pub use buffer::AlignedBuffer;
 pub use disk::{
     DiskLayer, Home, InPlaceDisk, OwnersLog, WholeDisk, disk_binding, is_flash_needed, name_no_log,

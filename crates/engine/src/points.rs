@@ -52,6 +52,7 @@ entresol_runtime::coverage_points! {
     DISK_REFUSED = "disk: a write is refused, and tried again";
     DISK_REFUSED_KEPT = "disk: pages that it refuses stay on flash";
     DISK_REFUSED_HELD_OVER = "disk: pages stay on flash while it takes none";
+    DISK_REFUSED_ENTERS = "disk: a page that it refuses enters the flash, though it was to be kept out";
     DISK_REFUSED_PAST = "disk: a page that finds no room on flash is written past it";
     FLASH_READ_AGAIN = "dequeue: a flash that gives nothing back is read again";
     DEQUEUE_DAMAGED_CLEAN = "dequeue: a damaged clean page is dropped";

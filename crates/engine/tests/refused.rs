@@ -259,6 +259,27 @@ fn pages_of_a_bad_range_stay_on_flash_and_others_get_on() {
     }
 }
 
+/// What was to bypass the flash enters it, where the disk does not take it.
+#[test]
+fn a_write_past_the_flash_enters_it_if_the_disk_refuses() {
+    for (seed, policy) in LOGS.into_iter().enumerate() {
+        simulate(seed as u64, move || {
+            let world = World::new(policy);
+            let tier = world.create();
+            world.disk.refuse(10..18);
+            for number in 1..=3 {
+                let run: Vec<u8> = (8..20).flat_map(|page| bytes(page, number)).collect();
+                tier.write_around(PageId(8), &run).unwrap();
+                (8..20).for_each(|page| assert_eq!(version(&tier, page), number, "{policy:?}"));
+            }
+            tier.flush().unwrap();
+            let tier = world.after_crash(&Survival::None).open();
+            (8..20).for_each(|page| assert_eq!(version(&tier, page), 3, "{policy:?}"));
+            tier.close().unwrap();
+        });
+    }
+}
+
 /// More pages than a ring can keep: new ones are written past the flash.
 #[test]
 fn a_ring_full_of_kept_pages_takes_no_new_ones() {

@@ -92,6 +92,25 @@ impl Offers {
         })
     }
 
+    /// As [`Offers::take_unless`], of a changed page that the disk does not take: with log placement it enters
+    /// whatever the policy says.
+    pub(crate) fn force_unless(
+        &self,
+        victim: Victim,
+        data: &[u8],
+        gives_up: impl Fn() -> bool,
+    ) -> Result<Option<Offered>, TierError> {
+        self.signals.in_turn(|| {
+            if !self.signals.check_running()? {
+                return Ok(Some(Some(Offered::Off)));
+            }
+            match self.admission_of(&victim, None, true)? {
+                Admission::Full => Ok(gives_up().then_some(None)),
+                admission => Ok(Some(Some(self.admitted(admission, victim, data)?))),
+            }
+        })
+    }
+
     /// As [`Offers::take`], of a page that was read from disk: it is not taken if it was written or forgotten
     /// meanwhile.
     pub(crate) fn take_read(&self, victim: Victim, read: Read, data: &[u8]) -> Result<Offered, TierError> {
@@ -103,6 +122,16 @@ impl Offers {
     /// dirty page that bypasses the flash, the write to disk begins in this step: a read that began later
     /// would populate the flash with the older version.
     pub(crate) fn admission(&self, victim: &Victim, read: Option<Read>) -> Result<Admission, TierError> {
+        self.admission_of(victim, read, false)
+    }
+
+    /// As [`Offers::admission`]; `must_enter`: though the policy would keep the page out.
+    fn admission_of(
+        &self,
+        victim: &Victim,
+        read: Option<Read>,
+        must_enter: bool,
+    ) -> Result<Admission, TierError> {
         let Victim { page, lsn, dirty, fdirty } = *victim;
         // The state is looked at under the latch again: a cache that switches itself off does so under it.
         let admission = self.directory.with_objects(|partition, objects| {
@@ -129,7 +158,7 @@ impl Offers {
             if dirty || fdirty {
                 self.order.changes(page);
             }
-            let must_enter = fdirty && (self.takes_changes || cut_may_be_lost);
+            let must_enter = must_enter || fdirty && (self.takes_changes || cut_may_be_lost);
             let admission = match partition.log_mut() {
                 Some(log) if must_enter => log.evict_changed(page, lsn, dirty),
                 _ => partition.evict(page, lsn, dirty, fdirty),
@@ -166,18 +195,25 @@ impl Offers {
         if !self.signals.check_running()? {
             return Ok(Some(Offered::Off));
         }
-        Ok(match self.admission(&victim, read)? {
-            Admission::Full => None,
+        match self.admission(&victim, read)? {
+            Admission::Full => Ok(None),
+            admission => Ok(Some(self.admitted(admission, victim, data)?)),
+        }
+    }
+
+    /// Does what the core has answered, which was not that there is no room.
+    fn admitted(&self, admission: Admission, victim: Victim, data: &[u8]) -> Result<Offered, TierError> {
+        match admission {
+            Admission::Full | Admission::Bypass { .. } => Ok(Offered::Bypass),
             Admission::AlreadyThere => {
                 self.board.tallies.already_on_flash.add(1);
-                Some(Offered::Taken)
+                Ok(Offered::Taken)
             }
-            Admission::Bypass { .. } => Some(Offered::Bypass),
             Admission::Stage { frame, position } => {
                 self.fill(frame, position, victim.page, victim.dirty, data)?;
-                Some(Offered::Taken)
+                Ok(Offered::Taken)
             }
-        })
+        }
     }
 
     /// Copies a page into the frame that it was given.

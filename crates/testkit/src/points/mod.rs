@@ -46,6 +46,14 @@ pub const UNREACHED: &[(&str, &str)] = &[
         "the rigs' disks refuse single requests, or end: crates/engine/tests/refused.rs",
     ),
     (
+        "disk: a page that it refuses enters the flash, though it was to be kept out",
+        "the rigs' disks refuse single requests, or end: crates/engine/tests/refused.rs",
+    ),
+    (
+        "in place: the disk has grown, and its fingerprint is made anew",
+        "no rig has a disk that grows between two lives: crates/engine/tests/in_place.rs",
+    ),
+    (
         "lost pages: the record has no room for more, and the flash counts as failed",
         "the rigs' caches have too few pages: crates/engine/tests/lost.rs",
     ),

@@ -8,7 +8,7 @@
 //!   page that is dirty in the cache is written there: of its version on flash there is no other copy.
 
 use super::way::{Kind, Placement, Way, way};
-use crate::access::Access;
+use crate::access::{Access, Offered};
 use crate::api::{Evicted, Victim};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
@@ -95,7 +95,12 @@ impl Writes {
         if !self.trouble.is_full_of_kept() || !is_new()? {
             let offered = self.access.offers.take_unless(victim, data, || self.trouble.is_long())?;
             if let Some(offered) = offered {
-                return self.entry.taken(victim, data, offered);
+                return match self.entry.taken(victim, data, offered) {
+                    Err(error) if victim.dirty && self.trouble.is_tried_again(&error) => {
+                        self.past_a_disk_that_refuses(victim, data, error)
+                    }
+                    taken => taken,
+                };
             }
             if !is_new()? {
                 return Err(self.trouble.error().expect("there is trouble"));
@@ -104,6 +109,25 @@ impl Writes {
         points::DISK_REFUSED_PAST.reach();
         self.room.write_through(&[(victim.page, data)], true)?;
         Ok(Evicted { dirty: false })
+    }
+
+    /// The policy keeps the page out, and the disk has refused it: it enters the flash, if there is room.
+    fn past_a_disk_that_refuses(
+        &self,
+        victim: Victim,
+        data: &[u8],
+        error: TierError,
+    ) -> Result<Evicted, TierError> {
+        let is_ring = self.room.ring().is_some() && self.access.options.mode == Mode::WriteBack;
+        if !is_ring || self.trouble.is_full_of_kept() {
+            return Err(error);
+        }
+        points::DISK_REFUSED_ENTERS.reach();
+        let _entering = self.dirt.enter()?;
+        match self.access.offers.force_unless(victim, data, || self.trouble.is_long())? {
+            Some(Offered::Taken) => Ok(Evicted { dirty: true }),
+            _ => Err(error),
+        }
     }
 
     /// Where the mode sends this page. A tier that has switched itself off asks for every page as for the
@@ -193,8 +217,18 @@ impl Writes {
                 }
             } else {
                 let at = (run[0].0.0 - first.0) as usize * page_bytes;
-                self.room.write_run_around(run, &data[at..at + run.len() * page_bytes])?;
-                around += run.len() as u64;
+                match self.room.write_run_around(run, &data[at..at + run.len() * page_bytes]) {
+                    Err(error) if self.trouble.is_tried_again(&error) => {
+                        for (page, bytes) in run {
+                            let victim = Victim { page: *page, lsn: Lsn(0), dirty: true, fdirty: true };
+                            self.past_a_disk_that_refuses(victim, bytes, error.clone())?;
+                        }
+                    }
+                    written => {
+                        written?;
+                        around += run.len() as u64;
+                    }
+                }
             }
             rest = later;
         }

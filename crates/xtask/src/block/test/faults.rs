@@ -16,13 +16,19 @@ pub(super) fn test(rig: impl Fn() -> Result<Rig>, arguments: &TestArgs) -> Resul
     if !programs::is_root()? || !Path::new("/dev/fuse").exists() {
         return missing("root and /dev/fuse");
     }
-    let has = |what: &[&str]| Command::new(what[0]).args(&what[1..]).output().is_ok_and(|it| it.status.success());
+    let has =
+        |what: &[&str]| Command::new(what[0]).args(&what[1..]).output().is_ok_and(|it| it.status.success());
     if !has(&[PYTHON, "-c", "import nbd"]) || !has(&["nbdkit", "python", "--version"]) {
-        return missing("Python's module nbd, or nbdkit's plug-in for Python: apt install python3-libnbd nbdkit");
+        return missing(
+            "Python's module nbd, or nbdkit's plug-in for Python: apt install python3-libnbd nbdkit",
+        );
     }
     let rig = rig()?;
     let mut program = Command::new(PYTHON);
-    program.arg(paths::repository().join("benches/block_faults.py")).arg(&rig.entresol).arg(rig.file("faults"));
+    program
+        .arg(paths::repository().join("benches/block_faults.py"))
+        .arg(&rig.entresol)
+        .arg(rig.file("faults"));
     program.args(arguments.only.iter().flat_map(|only| ["--only", only]));
     let status = program.status().context("starting the harness of faults")?;
     if !status.success() {
