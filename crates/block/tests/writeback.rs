@@ -126,9 +126,12 @@ fn the_ceiling_holds() {
                                 // Each task has pages of its own.
                                 let page = rng.below(PAGES / 3) * 3 + task;
                                 let bytes = filled(page, turn);
-                                volume.write(page * PAGE, &bytes, turn % 16 == 0).unwrap();
-                                model.lock().unwrap()[(page * PAGE) as usize..][..4096]
-                                    .copy_from_slice(&bytes);
+                                // Whole pages, and parts of them.
+                                let (from, to) = if turn % 3 == 0 { (512, 1536) } else { (0, 4096) };
+                                let at = page * PAGE + from as u64;
+                                volume.write(at, &bytes[from..to], turn % 16 == 0).unwrap();
+                                model.lock().unwrap()[at as usize..][..to - from]
+                                    .copy_from_slice(&bytes[from..to]);
                                 most.fetch_max(volume.status().dirty_pages, SeqCst);
                             }
                         })

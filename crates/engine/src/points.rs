@@ -80,7 +80,7 @@ entresol_runtime::coverage_points! {
     WANTED_COPIED = "destage: pages that their owner wants on disk are copied there";
     DIRTY_MARKED = "writeback: the label says that the cache may have dirty pages again";
     DIRTY_CLEARED = "writeback: the label says that the cache has no dirty page";
-    DIRTY_ABOVE = "writeback: a page is written past the flash, since as many are dirty as may be";
+    DIRTY_CEILING = "writeback: as many pages are dirty as may be";
     WANTED_BUSY = "destage: a wanted page is being dequeued, and is waited for";
     DETACH_COPIED = "detach: a dirty page is copied to disk";
 }

@@ -372,6 +372,7 @@ impl Volume {
                 let _held = self.ranges.hold(piece.page..piece.page + piece.pages);
                 let around = match piece.is_whole {
                     true => self.write_whole(&**tier, &piece, bytes, is_sequential)?,
+                    false if tier.is_at_ceiling() => self.write_part_around(&**tier, &piece, bytes)?,
                     false => self.write_part(&**tier, &piece, bytes).map(|()| false)?,
                 };
                 let at = piece.page * self.page_bytes + piece.within as u64;
@@ -394,7 +395,9 @@ impl Volume {
         bytes: &[u8],
         is_sequential: bool,
     ) -> Result<bool, VolumeError> {
-        let (why, begin): (Option<Why>, _) = (self.steering.writing(is_sequential), now());
+        let at_ceiling = || tier.is_at_ceiling().then_some(Why::DirtyLimit);
+        let (why, begin): (Option<Why>, _) =
+            (self.steering.writing(is_sequential).or_else(at_ceiling), now());
         let around = match why {
             None => tier.write_pages(PageId(piece.page), bytes).map(|()| 0)?,
             Some(_) => tier.write_around(PageId(piece.page), bytes)?,

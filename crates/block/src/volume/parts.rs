@@ -7,6 +7,7 @@
 use super::{Piece, Volume, VolumeError};
 use entresol_core::PageId;
 use entresol_engine::{PageCache, TierError};
+use std::cell::Cell;
 
 impl Volume {
     pub(super) fn read_part(
@@ -71,6 +72,30 @@ impl Volume {
             }
         }
         Ok(())
+    }
+
+    /// As [`Volume::write_part`], but past the flash: the bytes alone are written to disk, so that a power
+    /// failure harms no others of the page. False: the page is newer in the cache, or lost, and is written as
+    /// usual.
+    pub(super) fn write_part_around(
+        &self,
+        tier: &dyn PageCache,
+        piece: &Piece,
+        bytes: &[u8],
+    ) -> Result<bool, VolumeError> {
+        let (pages, id) = (piece.page..piece.page + 1, PageId(piece.page));
+        let stays = Cell::new(!tier.lost_among(id, id)?.is_empty());
+        if !stays.get() {
+            self.keeping_out(tier, &pages, || {
+                let write = |_| self.direct.write(self.offset_of(piece), bytes);
+                stays.set(!self.without_copies(tier, &pages, write)?.is_empty());
+                Ok(())
+            })?;
+        }
+        if stays.get() {
+            self.write_part(tier, piece, bytes)?;
+        }
+        Ok(!stays.get())
     }
 
     fn offset_of(&self, piece: &Piece) -> u64 {

@@ -61,7 +61,7 @@ impl Volume {
     }
 
     /// Does `work`, with no read bringing one of the pages into the cache meanwhile.
-    fn keeping_out(
+    pub(super) fn keeping_out(
         &self,
         tier: &dyn PageCache,
         pages: &Range<u64>,
@@ -74,7 +74,7 @@ impl Volume {
 
     /// Removes the copies of pages that are not newer in the cache, durably, and does `change` to the bytes
     /// of these pages on disk. Returns the others.
-    fn without_copies(
+    pub(super) fn without_copies(
         &self,
         tier: &dyn PageCache,
         pages: &Range<u64>,

@@ -135,6 +135,10 @@ impl PageCache for FragmentTier {
         None
     }
 
+    fn is_at_ceiling(&self) -> bool {
+        false
+    }
+
     fn set_writeback(&self, _: WritebackOptions) {}
 
     fn dirty_pages(&self) -> u64 {

@@ -130,6 +130,10 @@ impl PageCache for FlashTier {
         self.parts.writeback.as_ref().map(WritebackTask::report)
     }
 
+    fn is_at_ceiling(&self) -> bool {
+        self.parts.floor.dirt.is_at_ceiling()
+    }
+
     fn set_writeback(&self, options: WritebackOptions) {
         self.parts.writeback.iter().for_each(|writeback| writeback.set(options));
     }

@@ -196,7 +196,9 @@ impl Oracle {
 
     /// `version` of `page`, which is to be written, is zeros.
     pub fn is_zero(&mut self, page: u64, version: u64) {
-        self.pages.entry(page).or_default().zeros = version;
+        let known = self.pages.entry(page).or_default();
+        // They are made on the disk, past the flash.
+        (known.zeros, known.straight) = (version, true);
     }
 
     /// These pages are to be trimmed, and all of them are this client's.

@@ -11,19 +11,16 @@
 
 use super::causes::Causes;
 use super::failures::Failures;
-use crate::access::{Access, CachedPages, Directory};
+use crate::access::{Access, Directory};
 use crate::disk::DiskPages;
 use crate::{TierError, points};
-use entresol_core::PageId;
 use entresol_runtime::sync::{Mutex, Rank};
-use entresol_shm::Gone;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 /// See the module's header.
 pub(crate) struct Dirt {
     directory: Arc<Directory>,
-    cached: Arc<CachedPages>,
     disk: Arc<DiskPages>,
     causes: Arc<Causes>,
     failures: Arc<Failures>,
@@ -61,7 +58,6 @@ impl Dirt {
         let writeback = options.writeback.filter(|_| options.dirty_possible());
         Self {
             directory: access.directory.clone(),
-            cached: access.cached.clone(),
             disk: disk.clone(),
             causes: causes.clone(),
             is_fixed: writeback.is_none(),
@@ -78,18 +74,19 @@ impl Dirt {
         self.max.store(pages, SeqCst);
     }
 
-    /// Whether a dirty version of `page` would exceed the ceiling. Not if it is dirty already.
-    pub(crate) fn is_above(&self, page: PageId) -> Result<bool, Gone> {
+    /// Whether as many pages are dirty as may be.
+    pub(crate) fn is_at_ceiling(&self) -> bool {
         let max = self.max.load(SeqCst);
-        if max == u32::MAX {
-            return Ok(false);
+        let is_at_ceiling = max != u32::MAX
+            && self.directory.with(|partition| {
+                let occupancy = partition.occupancy();
+                // The second look counts the dirty pages in staging one by one.
+                occupancy.dirty + occupancy.staged >= max && partition.unsaved().pages >= max
+            }) == Ok(true);
+        if is_at_ceiling {
+            points::DIRTY_CEILING.reach();
         }
-        let is_full = self.directory.with(|partition| {
-            let occupancy = partition.occupancy();
-            // The second look counts the dirty pages in staging one by one.
-            occupancy.dirty + occupancy.staged >= max && partition.unsaved().pages >= max
-        })?;
-        Ok(is_full && !self.cached.is_dirty(page)?)
+        is_at_ceiling
     }
 
     /// A dirty page is about to be taken.

@@ -85,11 +85,6 @@ impl Writes {
     /// A page enters the flash. If there is no room since the disk refuses what is to leave, a new page goes
     /// to disk instead. A page with a copy on flash has an error then: the copy could not be replaced.
     fn to_flash(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
-        if victim.dirty && self.dirt.is_above(victim.page)? {
-            points::DIRTY_ABOVE.reach();
-            self.room.write_through(&[(victim.page, data)], true)?;
-            return Ok(Evicted { dirty: false });
-        }
         let _entering = if victim.dirty { Some(self.dirt.enter()?) } else { None };
         let is_new = || Ok::<bool, TierError>(victim.dirty && !self.access.cached.has(victim.page)?);
         if !self.trouble.is_full_of_kept() || !is_new()? {
@@ -148,9 +143,6 @@ impl Writes {
         let route = self.route(&victim, data)?;
         let must_wait = route != Route::Flash || victim.dirty && !self.access.signals.check_running()?;
         if must_wait || self.access.signals.somebody_waits() {
-            return Ok(None);
-        }
-        if victim.dirty && self.dirt.is_above(victim.page)? {
             return Ok(None);
         }
         let Some(_entering) = self.dirt.try_enter() else { return Ok(None) };
