@@ -85,7 +85,6 @@ impl DailyWrites {
             };
         }
         match bytes_of(text).ok_or_else(wrong)? {
-            0 => Err(wrong()),
             bytes if bytes < BYTES_MIN => Err(NotABudget::TooFew(text.to_owned())),
             bytes => Ok(Self::Bytes(bytes)),
         }
