@@ -7,7 +7,7 @@ mod support;
 
 use entresol_block::{Loss, SteerOptions, Volume};
 use entresol_core::{Cache, Mode, PolicyKind};
-use entresol_device::{Device, MemoryDevice};
+use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::{sleep, spawn};
 use parts::{BYTES, PAGES, Parts, owners_bytes, simulate};
@@ -239,5 +239,45 @@ fn zeros_are_not_written_to_flash() {
                 assert!(disk == model, "{cache:?}, on disk");
             });
         }
+    }
+}
+
+/// Zeros that are not durable on the disk are read, and enter the flash as a clean page. Then power fails, and
+/// the disk loses them: what was read after the restart stays.
+#[test]
+fn zeros_that_were_read_after_a_power_failure_stay() {
+    for (cache, seed) in CACHES.into_iter().zip(0..) {
+        simulate(seed, || {
+            let parts = Parts::new(cache);
+            let plan = Arc::new(FaultPlan::none());
+            let faulty = |name: &str, medium: &MemoryDevice, bytes| {
+                FaultyDevice::new(name, medium.fork(name), plan.clone()).with_capacity(bytes)
+            };
+            let disk = Arc::new(faulty("disk", &parts.disk, BYTES));
+            let [_, label, flash] = parts.devices();
+            let volume = Volume::create(disk.clone(), label, flash, parts.options.clone()).unwrap();
+            volume.steer(SteerOptions { dirty_age_seconds: 0, ..SteerOptions::default() });
+            volume.flush().unwrap();
+            volume.write_zeroes(90 * PAGE, PAGE, false, false).unwrap();
+            let read = |volume: &Volume| {
+                let mut found = vec![0; PAGE as usize];
+                volume.read(90 * PAGE, &mut found).unwrap();
+                found
+            };
+            assert_eq!(read(&volume), vec![0; PAGE as usize]);
+            // Its group becomes durable on flash.
+            (0..24).for_each(|page| volume.write(page * PAGE, &filled(page, 1), false).unwrap());
+            sleep(Duration::from_millis(200));
+            drop(volume);
+            sleep(Duration::from_millis(100));
+            let left = disk.after_crash(&Survival::None);
+            let mut bytes = vec![0; BYTES as usize];
+            left.read(0, &mut bytes).unwrap();
+            parts.disk.write(0, &bytes).unwrap();
+            let volume = parts.open();
+            let before = read(&volume);
+            volume.detach(Loss::Refused).unwrap();
+            assert!(read(&volume) == before, "{cache:?}: a version that was read does not stay");
+        });
     }
 }

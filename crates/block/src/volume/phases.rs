@@ -319,6 +319,10 @@ impl Volume {
         if !new.keeps_pages_of(options) {
             return self.begin_empty(held, new, loss);
         }
+        if new.mode() != Mode::WriteBack {
+            // What the last moment has left. The label says then that nothing is dirty, and the open is quick.
+            self.bring_to_disk(&**tier, &mut to_the_end)?;
+        }
         let open = |options: &CacheOptions| {
             options.open(flash, &self.home).map(|(tier, _)| {
                 self.limit_dirt(&*tier);

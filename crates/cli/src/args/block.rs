@@ -63,7 +63,7 @@ pub enum Volume {
         name: String,
         /// mode: write-through, write-back or write-around; policy: its name; sequential-bypass-bytes: bytes,
         /// 0 for never; hits-to-disk: true or false; flash-writes-per-day: unlimited, 0.5x (device writes) or
-        /// 200G; dirty-percent-max: 1 to 100; switch-policy: true or false
+        /// 200G; dirty-percent-max: 1 to 100; dirty-age-seconds: 0 to 86400; switch-policy: true or false
         value: String,
         #[command(flatten)]
         loss: LossArgs,
@@ -77,10 +77,11 @@ pub enum Volume {
         #[command(subcommand)]
         what: Journal,
     },
-    /// Copy every page that is newer than disk there, and begin with an empty cache
+    /// Copy every page that is newer than disk there: it stays in the cache, as a clean one
     ///
-    /// With a running server, requests wait meanwhile. If pages cannot be read from flash, all others are
-    /// copied, these are named, the cache continues, and the exit status is 1.
+    /// With a running server, clients continue meanwhile, and Ctrl-C ends it early. Without one the cache is
+    /// empty afterwards. If pages cannot be read from flash, all others are copied, these are named, the
+    /// cache continues, and the exit status is 1.
     Drain {
         #[command(flatten)]
         volume: VolumeArgs,

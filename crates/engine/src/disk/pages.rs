@@ -174,6 +174,15 @@ impl DiskPages {
         }
     }
 
+    /// As [`DiskPages::have_written`], of a range that its owner has changed by its own means.
+    pub(crate) fn was_changed(&self, (first, last): (PageId, PageId)) {
+        if last.0 - first.0 < PLACES as u64 {
+            return self.have_written((first.0..=last.0).map(PageId));
+        }
+        let next = self.syncs.next();
+        self.written.iter().for_each(|place| _ = place.fetch_max(next, SeqCst));
+    }
+
     /// Writes pages, at most `N`, in one batch.
     pub(crate) fn write_all<'p, const N: usize>(
         &self,

@@ -58,9 +58,10 @@ pub trait PageCache: Layer + Deletes {
     /// What failed: the cache's.
     fn forget_durably(&self, first: PageId, last: PageId) -> Result<u64, TierError>;
 
-    /// Does `work`, which changes the pages from `first` to `last` on disk without the cache. No read brings
-    /// one of them into the cache meanwhile, nor does one that began before `work` ended and ends later: it
-    /// may have met what the disk had before. Dirty copies in the cache stay as they are.
+    /// Does `work`, which changes the pages from `first` to `last` on disk without the cache, and need not
+    /// make that durable. No read brings one of them into the cache meanwhile, nor does one that began before
+    /// `work` ended and ends later: it may have met what the disk had before. Dirty copies in the cache stay
+    /// as they are.
     ///
     /// # Errors
     /// [`TierError::Gone`]; then `work` is not done.

@@ -79,6 +79,8 @@ impl PageCache for FlashTier {
         let _guard = self.guard();
         let _out = KeptOut::begin(&self.parts.floor.access, (first, last))?;
         work();
+        // Before a read brings one in: a clean page is on flash only when the disk has it durably.
+        self.parts.floor.disk.was_changed((first, last));
         Ok(())
     }
 
@@ -123,6 +125,9 @@ impl PageCache for FlashTier {
     fn bring_to_disk(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<u64, TierError> {
         let _guard = self.guard();
         let (copied, stays) = self.parts.losses.copy_to_disk_what_is_there(watch)?;
+        if stays.is_nothing() {
+            self.parts.floor.dirt.clear()?;
+        }
         if stays.is_nothing() { Ok(copied) } else { Err(TierError::Losing(stays)) }
     }
 

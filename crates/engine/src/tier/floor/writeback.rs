@@ -26,6 +26,10 @@ const REMEMBERED: usize = 1 << 16;
 /// The pause after a pass that found nothing to copy, or one that failed; at most the age.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A page that was copied is not copied again within the age, or this time, if that is shorter, though the
+/// cache is idle.
+const HOT: Duration = Duration::from_secs(60);
+
 /// See the module's header.
 pub(crate) struct WritebackTask {
     directory: Arc<Directory>,
@@ -189,7 +193,7 @@ impl WritebackTask {
             })?;
         }
         if which == Aged::Quiet {
-            let age = Duration::from_nanos(self.decides.lock().options().age_ns);
+            let age = Duration::from_nanos(self.decides.lock().options().age_ns).min(HOT);
             let since = Time((now().0).saturating_sub(age.as_nanos() as u64));
             let mut pages = std::mem::take(&mut pass.pages);
             pages.retain(|page| !pass.was_copied(*page, since));

@@ -213,6 +213,11 @@ fn read(
             {
                 prove_log(log, &restored, superblock)?;
             }
+            if superblock.mode == Mode::WriteBack && !label.dirty_possible {
+                points::OPEN_CLEAN.reach();
+                restored.are_clean();
+                report.dirty = 0;
+            }
             if plan.destages && report.dirty > 0 {
                 points::UNSURE_DESTAGED.reach();
                 let copied = restored.destage_all(flash, home, (superblock, label), options)?;
@@ -260,11 +265,7 @@ fn resume(
         ..*superblock
     };
     match found {
-        ReadBack::Log(mut restored) => {
-            if superblock.mode == Mode::WriteBack && !label.dirty_possible {
-                points::OPEN_CLEAN.reach();
-                restored.are_clean();
-            }
+        ReadBack::Log(restored) => {
             let survivors = Some(restored.survivors(superblock));
             let mut before = *superblock;
             restored.record_loss(flash, &mut before)?;
