@@ -213,7 +213,9 @@ fn read(
             {
                 prove_log(log, &restored, superblock)?;
             }
-            if superblock.mode == Mode::WriteBack && !label.dirty_possible {
+            // Of the same open: after one that was cut off, the label speaks of the mode before.
+            let is_known = superblock.mode == Mode::WriteBack && superblock.epoch == label.epoch;
+            if is_known && !label.dirty_possible {
                 points::OPEN_CLEAN.reach();
                 restored.are_clean();
                 report.dirty = 0;
