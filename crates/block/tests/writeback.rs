@@ -242,8 +242,8 @@ fn zeros_are_not_written_to_flash() {
     }
 }
 
-/// Zeros that are not durable on the disk are read, and enter the flash as a clean page. Then power fails, and
-/// the disk loses them: what was read after the restart stays.
+/// Zeros that are not durable on the disk are read, and enter the flash as a clean page. Then power fails,
+/// and the disk loses them: what was read after the restart stays.
 #[test]
 fn zeros_that_were_read_after_a_power_failure_stay() {
     for (cache, seed) in CACHES.into_iter().zip(0..) {

@@ -320,7 +320,8 @@ impl Volume {
             return self.begin_empty(held, new, loss);
         }
         if new.mode() != Mode::WriteBack {
-            // What the last moment has left. The label says then that nothing is dirty, and the open is quick.
+            // What the last moment has left. The label says then that nothing is dirty, and the open is
+            // quick.
             self.bring_to_disk(&**tier, &mut to_the_end)?;
         }
         let open = |options: &CacheOptions| {

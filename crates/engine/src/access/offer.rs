@@ -92,8 +92,8 @@ impl Offers {
         })
     }
 
-    /// As [`Offers::take_unless`], of a changed page that the disk does not take: with log placement it enters
-    /// whatever the policy says.
+    /// As [`Offers::take_unless`], of a changed page that the disk does not take: with log placement it
+    /// enters whatever the policy says.
     pub(crate) fn force_unless(
         &self,
         victim: Victim,

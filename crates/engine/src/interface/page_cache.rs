@@ -116,9 +116,9 @@ pub trait PageCache: Layer + Deletes {
     /// When dirty pages are copied to disk before their turn. `None`: never, or none is ever dirty.
     fn writeback(&self) -> Option<WritebackState>;
 
-    /// Whether as many pages are dirty as these options permit. The owner writes pages that are not dirty past
-    /// the flash then ([`PageCache::write_around`]): whole pages, or a part of one by its own means, since a
-    /// power failure may tear a page that is written to disk in place.
+    /// Whether as many pages are dirty as these options permit. The owner writes pages that are not dirty
+    /// past the flash then ([`PageCache::write_around`]): whole pages, or a part of one by its own means,
+    /// since a power failure may tear a page that is written to disk in place.
     fn is_at_ceiling(&self) -> bool;
 
     /// Other options of that from now on, if there are any.

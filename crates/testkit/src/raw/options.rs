@@ -14,7 +14,8 @@ const FRAGMENTS: (u32, u32) = (6, 4);
 /// So quick that pages leave the ring of `reuse` before others return to its rear.
 const QUICK_FLASH: Costs = Costs::of_times_ns([50_000, 5_000, 4_000, 2_000, 300_000, 300_000]);
 
-/// So quick that pages are copied to disk in a short life. Without a ceiling: the oracle asks for whole pages.
+/// So quick that pages are copied to disk in a short life. Without a ceiling: the oracle asks for whole
+/// pages.
 const QUICK_WRITEBACK: WritebackOptions = WritebackOptions { age_ns: 4_000_000, dirty_max: u32::MAX };
 
 /// Whether dirty pages of this cache are copied to disk behind its clients: of two policies, others behind
