@@ -198,6 +198,13 @@ fn a_journal_with_a_part_of_a_lost_page_is_carried_out() {
         assert!(notices.concat().contains(&format!("4096 bytes at {}", BAD * PAGE)), "{notices:?}");
         assert_eq!((read(&volume, BAD), read(&volume, 0)), (None, Some(vec![8; 4096])));
         volume.close().unwrap();
+        // It can be read again, in the version of before the acknowledged write.
+        parts.damage();
+        let (volume, _) = parts.open();
+        assert_eq!((read(&volume, BAD), volume.status().lost_bytes), (None, PAGE));
+        volume.write(BAD * PAGE, &filled(BAD, 3), true).unwrap();
+        assert_eq!(read(&volume, BAD), Some(filled(BAD, 3)));
+        volume.close().unwrap();
     });
 }
 

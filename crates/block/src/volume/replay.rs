@@ -2,6 +2,7 @@
 
 use super::{Cache, CacheOptions, Volume, VolumeError};
 use crate::journal::{Journal, Kind, Left, LeftError, Origin, Record};
+use entresol_core::PageId;
 use entresol_device::{Device, DeviceError};
 use entresol_engine::{
     AlignedBuffer, Binding, Layer, Mode, Session, TierError, Uuid, disk_binding, flash_has_failed,
@@ -280,7 +281,8 @@ impl Volume {
     }
 
     /// Writes what `record` says, but for pages that were written past the flash `later`: the disk has them.
-    /// A part of a page that is lost cannot be written: the page stays lost, and is named.
+    /// A part of a page that cannot be read cannot be written. The page is lost then, and is named: its version
+    /// of before the write, which may be readable another time, is not to follow an acknowledged one.
     fn carry_out_again(
         &self,
         cache: &Cache,
@@ -298,10 +300,16 @@ impl Volume {
             };
             if !later.iter().any(is_on_disk) {
                 match self.write_some(Some(cache), at, &data[piece.place], false) {
-                    Err(VolumeError::Tier(TierError::Lost { .. } | TierError::Damaged { .. })) => {
+                    Err(VolumeError::Tier(error @ (TierError::Lost { .. } | TierError::Damaged { .. }))) => {
+                        if matches!(error, TierError::Damaged { .. }) {
+                            cache.tier.give_up(PageId(piece.page))?;
+                        }
                         lost.insert(piece.page);
                     }
-                    written => written?,
+                    written => {
+                        written?;
+                        lost.remove(&piece.page);
+                    }
                 }
             }
         }

@@ -186,8 +186,8 @@ impl Missing {
         Some(self.failed_epoch.load(SeqCst)).filter(|epoch| *epoch != 0)
     }
 
-    /// These pages are lost, durably. `name` sees to it that the label says so. False: there is no room for
-    /// them in the record, and nothing has changed.
+    /// These pages are lost, durably, unless the flash has failed. `name` sees to it that the label says so.
+    /// False: there is no room for them in the record, and nothing has changed.
     pub(crate) fn lose(
         &self,
         device: &dyn Device,
@@ -196,6 +196,10 @@ impl Missing {
         name: impl FnOnce() -> Result<(), TierError>,
     ) -> Result<bool, TierError> {
         let mut record = self.record.lock();
+        if self.failed_epoch().is_some() {
+            // The record is of the failed flash by now, and names all that was newer there.
+            return Ok(true);
+        }
         let mut pages = self.pages.lock().clone();
         lost.iter().for_each(|page| pages.durable.insert(*page));
         if pages.durable.ranges() > RANGES_AT_FIRST {

@@ -118,6 +118,12 @@ impl PageCache for FragmentTier {
         Ok(Vec::new())
     }
 
+    fn give_up(&self, page: PageId) -> Result<(), TierError> {
+        // The disk has all that its fragments have.
+        self.mapping.forget(page, page);
+        Ok(())
+    }
+
     fn missing(&self) -> Option<MissingPages> {
         None
     }

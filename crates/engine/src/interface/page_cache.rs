@@ -98,6 +98,15 @@ pub trait PageCache: Layer + Deletes {
     /// [`TierError::Gone`].
     fn lost_among(&self, first: PageId, last: PageId) -> Result<Vec<PageId>, TierError>;
 
+    /// Gives up the version in the cache of a page that cannot be read there, durably after the next flush:
+    /// requests for the page fail until it is written as a whole, also after a restart. So an acknowledged
+    /// write of a part of it, which cannot be carried out, is not followed by an older version. Without an
+    /// effect on a degraded cache.
+    ///
+    /// # Errors
+    /// What failed, or too many pages are lost: the cache stops then.
+    fn give_up(&self, page: PageId) -> Result<(), TierError>;
+
     /// What the disk lacks. `None`: nothing that is not in the cache.
     fn missing(&self) -> Option<MissingPages>;
 

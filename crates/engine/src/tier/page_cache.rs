@@ -107,6 +107,11 @@ impl PageCache for FlashTier {
         Ok(lost.from(first).take_while(|page| *page <= last).collect())
     }
 
+    fn give_up(&self, page: PageId) -> Result<(), TierError> {
+        let _guard = self.guard();
+        self.parts.floor.lost.give_up(page)
+    }
+
     fn missing(&self) -> Option<MissingPages> {
         let missing = match self.parts.floor.disk.missing.since_failure() {
             Some(missing) => {

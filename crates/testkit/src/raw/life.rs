@@ -76,7 +76,7 @@ impl Life<'_> {
             let (volume, _) = opened.map_err(failed)?;
             volume.pass_trims(self.passes_trims);
             let door = Door::connect(Arc::new(volume), self.cache.page_bytes())?;
-            return Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)) });
+            return Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)), has_lost: false });
         }
         let opened = Volume::open_with_journal(
             disk.clone(),
@@ -85,11 +85,15 @@ impl Life<'_> {
             self.options.clone(),
             (journal.clone(), Uuid::NIL),
         );
+        let mut has_lost = false;
         let volume = match opened {
             Ok((_, notices)) if notices.iter().any(|notice| notice.contains("another program")) => {
                 return Err(notices.concat());
             }
-            Ok((volume, _)) => volume,
+            Ok((volume, notices)) => {
+                has_lost = notices.iter().any(|notice| notice.contains("parts of pages that are lost"));
+                volume
+            }
             Err(_) if is_new => {
                 // Nothing was ever written through it.
                 blank(&*label)?;
@@ -102,7 +106,7 @@ impl Life<'_> {
         };
         volume.pass_trims(self.passes_trims);
         let door = Door::connect(Arc::new(volume), self.cache.page_bytes())?;
-        Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)) })
+        Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)), has_lost })
     }
 
     /// Opens the cache; makes it, if it was never open before.
@@ -141,7 +145,7 @@ impl Life<'_> {
             true => FlashTier::create_at(flash.clone(), home(), options.clone()).or_else(|_| open()),
             false => open(),
         };
-        Ok(Opened { tier: Some(tier.map_err(failed)?), files, door: None })
+        Ok(Opened { tier: Some(tier.map_err(failed)?), files, door: None, has_lost: false })
     }
 
     /// The numbers of the requests in which an open writes to flash.

@@ -128,6 +128,7 @@ impl Between {
         let breaks_reads = matches!(fault, Fault::ReadError | Fault::Death);
         for oracle in &self.oracles {
             let mut oracle = oracle.lock();
+            oracle.begins_life();
             // Without the flash, what was on its way there when it failed counts as lost with it.
             // A page that has rotted is lost until it is written again.
             oracle.has_lost |= matches!(failing, Some(Failing::Gone | Failing::Rots));
@@ -235,12 +236,16 @@ impl Between {
         let observer = (examined == Examined::Moments).then(|| moments.observer());
         let (is_new, is_promised) = (self.restarts == 0, self.was_killed && cache.door.is_some());
         let (restarts, oracles) = (&mut self.restarts, &self.oracles);
+        if is_promised && failing == Some(Failing::Breaks) {
+            oracles.iter().for_each(|oracle| oracle.lock().may_lose_in_open());
+        }
         let lived = simulation(sim_seed).run(|| {
             let opened = match this.open(is_new, observer) {
                 // It failed in the open.
                 Err(_) if failing == Some(Failing::Breaks) && this.plan.struck() > 0 => return Ok(()),
                 opened => opened?,
             };
+            oracles.iter().for_each(|oracle| oracle.lock().has_opened(opened.has_lost));
             moments.is_born();
             rot_if(failing, &opened, &this.flash, !sim_seed)?;
             *restarts += 1;

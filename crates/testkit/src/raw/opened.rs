@@ -15,6 +15,8 @@ pub(super) struct Opened {
     pub files: Option<Arc<Files>>,
     /// This client's connection.
     pub door: Option<Arc<Door>>,
+    /// The open has told that acknowledged writes were not carried out, since the page cannot be read.
+    pub has_lost: bool,
 }
 
 impl Opened {

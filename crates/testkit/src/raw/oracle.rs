@@ -141,6 +141,8 @@ pub(super) struct Oracle {
     pub may_lose: bool,
     /// As `may_lose`, in all later lives, too.
     pub has_lost: bool,
+    /// As `may_lose`, after a power failure in the open that is under way.
+    loses_in_open: bool,
     pub pages: BTreeMap<u64, Known>,
     pub next: u64,
     pub lives: RawLives,
@@ -162,6 +164,7 @@ impl Oracle {
             is_emptied: false,
             may_lose: false,
             has_lost: false,
+            loses_in_open: false,
             pages,
             next: 0,
             lives,
@@ -245,6 +248,24 @@ impl Oracle {
         is_lost && self.may_lose
     }
 
+    /// The flash may fail in the open that follows, which carries out what a killed program has acknowledged:
+    /// pages of which it cannot write a part are lost.
+    pub fn may_lose_in_open(&mut self) {
+        self.loses_in_open = true;
+    }
+
+    /// The next life begins. An open that was cut off may have lost pages.
+    pub fn begins_life(&mut self) {
+        self.has_lost |= std::mem::take(&mut self.loses_in_open);
+    }
+
+    /// That open is over. `has_lost`: it has told of such pages.
+    pub fn has_opened(&mut self, has_lost: bool) {
+        self.loses_in_open = false;
+        self.may_lose |= has_lost;
+        self.has_lost |= has_lost;
+    }
+
     /// The program was killed, and the next one serves: what was acknowledged is there.
     pub fn is_served_after_kill(&mut self) {
         for known in self.pages.values_mut() {
@@ -259,7 +280,7 @@ impl Oracle {
 
     /// At the next open, with a flash that can be read.
     pub fn after_power(&self) -> Self {
-        Self { may_lose: self.has_lost, ..self.clone() }
+        Self { may_lose: self.has_lost || self.loses_in_open, ..self.clone() }
     }
 
     /// `version` of `page` was written durably.

@@ -7,12 +7,13 @@
 //! Not where a log stands above: a restart may rebuild the page from the log, as long as no checkpoint has
 //! passed. Such a tier stops, and its owner restarts.
 
+use super::failures::Failures;
 use super::object_log::ObjectLog;
-use crate::TierError;
-use crate::access::{Access, CachedPages, Rescuer};
+use crate::access::{Access, CachedPages, Forgets, Rescuer};
 use crate::disk::{DiskPages, PageRanges};
 use crate::error::told_of;
 use crate::to_disk::named;
+use crate::{TierError, points};
 use entresol_core::PageId;
 use std::sync::Arc;
 
@@ -20,17 +21,26 @@ use std::sync::Arc;
 pub(crate) struct LostPages {
     cached: Arc<CachedPages>,
     rescuer: Arc<Rescuer>,
+    forgets: Arc<Forgets>,
+    failures: Arc<Failures>,
     disk: Arc<DiskPages>,
     has_no_log_above: bool,
 }
 
 impl LostPages {
-    pub(crate) fn new(access: &Arc<Access>, disk: &Arc<DiskPages>, objects: &ObjectLog) -> Self {
+    pub(crate) fn new(
+        access: &Arc<Access>,
+        disk: &Arc<DiskPages>,
+        objects: &ObjectLog,
+        failures: &Arc<Failures>,
+    ) -> Self {
         let is_raw = access.options.page_format.has_no_owner_with_a_log();
         let has_no_log_above = is_raw && !objects.has_table();
         Self {
             cached: access.cached.clone(),
             rescuer: access.rescuer.clone(),
+            forgets: access.forgets.clone(),
+            failures: failures.clone(),
             disk: disk.clone(),
             has_no_log_above,
         }
@@ -47,6 +57,25 @@ impl LostPages {
             true => Ok(()),
             false => Err(first.clone()),
         }
+    }
+
+    /// As [`PageCache::give_up`](crate::PageCache::give_up).
+    pub(crate) fn give_up(&self, page: PageId) -> Result<(), TierError> {
+        let too_many = || {
+            TierError::Refused(format!(
+                "page {page} cannot be read from flash, an acknowledged write of a part of it cannot be carried out, and too \
+                 many pages are lost to record one more; write lost pages as a whole, or trim them"
+            ))
+        };
+        if !self.has_no_log_above || self.disk.missing.since_failure().is_some() {
+            return Ok(());
+        }
+        let lose = || match self.disk.missing.lose(Some(self.rescuer.clone()), &[page])? {
+            true => Ok(()),
+            false => Err(too_many()),
+        };
+        points::LOST_GIVEN_UP.reach();
+        self.forgets.forget_for((page, page), lose).inspect_err(|error| self.failures.fail(error.clone()))
     }
 
     /// The lost pages of which the cache has no newer version.

@@ -126,7 +126,7 @@ impl Floor {
         let objects = Arc::new(ObjectLog::new(&access, &flash, &renewals, cache));
         Self {
             dirt: Arc::new(Dirt::new(&access, &disk, &causes, &failures)),
-            lost: Arc::new(LostPages::new(&access, &disk, &objects)),
+            lost: Arc::new(LostPages::new(&access, &disk, &objects, &failures)),
             objects,
             destager: Arc::new(Destager::new(&access, &disk, &trouble, &upstream)),
             entry: Arc::new(Entry::new(&access, &disk, &disk_writes, &budget, &notes, &upstream)),
