@@ -257,15 +257,20 @@ impl Between {
         ended(lived)?;
         self.has_failed(failing);
         self.states += 1 + moments.examine(&this)?;
-        let media = this.after_crash(&survival(&mut self.rng, early));
-        if in_place && self.rng.below(4) == 0 {
+        self.end(this, early, sim_seed)
+    }
+
+    /// What `life` leaves: to a kill of its program, or to a power failure.
+    fn end(&mut self, life: Life<'_>, early: bool, sim_seed: u64) -> Result<(), String> {
+        let media = life.after_crash(&survival(&mut self.rng, early));
+        if self.in_place && self.rng.below(4) == 0 {
             written_by_others(&media, self.rng.below(128 << 10))?;
         }
-        self.states += self.look_while_closed(&this, &media, sim_seed ^ CLOSED)?;
+        self.states += self.look_while_closed(&life, &media, sim_seed ^ CLOSED)?;
         self.was_killed = Rng::new(sim_seed ^ KILLS).below(4) == 0;
         if self.was_killed {
-            self.journal = this.journal;
-            self.left = [this.flash, this.disk, this.label_file];
+            self.journal = life.journal;
+            self.left = [life.flash, life.disk, life.label_file];
         } else {
             self.journal = life::blank_journal();
             self.oracles.iter().for_each(|oracle| oracle.lock().power_has_failed());
