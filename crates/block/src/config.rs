@@ -1,6 +1,7 @@
 //! The configuration of a volume: a TOML file with every option written out.
 
 use crate::journal::JOURNAL_BYTES_MIN;
+use crate::resize::flash_in_use;
 use crate::{CacheOptions, DailyWrites, SteerOptions};
 use entresol_core::{Cache, Mode, PolicyKind};
 use entresol_engine::{FragmentOptions, TierOptions, bytes_of};
@@ -20,6 +21,9 @@ pub struct VolumeConfig {
     pub disk: PathBuf,
     /// The flash device.
     pub flash: PathBuf,
+    /// The flash device that is to take its place, while that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flash_next: Option<PathBuf>,
     /// The file with the disk's label.
     pub label: PathBuf,
     /// The server's Unix socket.
@@ -142,6 +146,7 @@ impl VolumeConfig {
             name: String::new(),
             disk: PathBuf::new(),
             flash: PathBuf::new(),
+            flash_next: None,
             label: PathBuf::new(),
             socket: PathBuf::new(),
             cache: true,
@@ -181,7 +186,7 @@ impl VolumeConfig {
         }
     }
 
-    /// Reads the file at `path`.
+    /// Reads the file at `path`. If an exchange of the flash is under way, `flash` is the one in use.
     ///
     /// # Errors
     /// If it cannot be read, or says what cannot be.
@@ -200,7 +205,7 @@ impl VolumeConfig {
             .cache_options()
             .and_then(|_| config.steer_options())
             .map_err(|error| ConfigError(format!("{shown}: {error}")))?;
-        Ok(config)
+        Ok(Self { flash: flash_in_use(&config), ..config })
     }
 
     fn check_limits(&self) -> Result<(), ConfigError> {

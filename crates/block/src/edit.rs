@@ -35,6 +35,9 @@ impl VolumeConfig {
                 None => _ = document.insert(name, Item::Value(value)),
             }
         }
+        for name in old.keys().filter(|name| !new.contains_key(*name)) {
+            document.remove(name);
+        }
         Ok(document.to_string())
     }
 }

@@ -13,6 +13,7 @@ mod exposition;
 mod journal;
 mod making;
 mod open;
+mod resize;
 mod server;
 mod steer;
 mod volume;
@@ -30,9 +31,10 @@ pub use making::is_half_made;
 pub use open::{
     OpenError, change_policy, detach_volume, empty_volume, inspect_volume, open_volume, remove_ended_journal,
 };
+pub use resize::resize_volume;
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, UblkOptions, ask};
 pub use steer::{Bypassed, Latency, SteerOptions, Streams};
 pub use volume::{
-    Ahead, CacheOptions, Condition, DeviceStatus, JournalStatus, Loss, Lost, RequestCounts, SECTOR_BYTES,
-    UnderWay, Volume, VolumeError, VolumeStatus,
+    Ahead, CacheOptions, Condition, DeviceStatus, JournalStatus, Loss, Lost, NewFlash, RequestCounts,
+    SECTOR_BYTES, UnderWay, Volume, VolumeError, VolumeStatus,
 };

@@ -166,7 +166,7 @@ fn open_as_configured(config: &VolumeConfig) -> Result<(Volume, Vec<String>), Op
         return Ok(opened);
     }
     check_two_devices(config)?;
-    let mut notices = release_other(config, &options)?;
+    let (options, mut notices) = as_found(config, options)?;
     let (volume, more) = open_cache(config, options)?;
     notices.extend(more);
     Ok((volume, notices))
@@ -221,23 +221,37 @@ fn bound(config: &VolumeConfig) -> Result<(Option<TierOptions>, bool), OpenError
     Ok((FlashTier::bound_options(&*flash, &*label)?, flash_has_failed(&*label)?))
 }
 
-/// Releases the disk from a cache that is not of the `wanted` policy. Returns messages for the owner.
+/// The options to open the cache with. The disk is released from a cache that is not of the `wanted` policy,
+/// and one of another size keeps it. Returns messages for the owner, too.
 ///
 /// Such a cache is found after this:
 ///
-/// 1. A server is asked for another policy. Its cache is of that policy from then on, and gets dirty pages.
+/// 1. A server is asked for another policy or size. Its cache has that from then on, and gets dirty pages.
 /// 2. The program that asked is killed before it has written the configuration.
-/// 3. The server ends, or is killed. The next one reads a configuration with the policy of before.
-fn release_other(config: &VolumeConfig, wanted: &CacheOptions) -> Result<Vec<String>, OpenError> {
+/// 3. The server ends, or is killed. The next one reads the configuration of before.
+fn as_found(config: &VolumeConfig, wanted: CacheOptions) -> Result<(CacheOptions, Vec<String>), OpenError> {
     // What cannot be read is told by the open that follows.
-    let Ok((Some(found), false)) = bound(config) else { return Ok(Vec::new()) };
-    let (is_same, bytes) = match wanted {
+    let Ok((Some(found), false)) = bound(config) else { return Ok((wanted, Vec::new())) };
+    let (is_same, bytes) = match &wanted {
         CacheOptions::Pages(wanted) => (wanted.policy.finds_pages_of(found.policy), flash_bytes(wanted)),
         CacheOptions::Fragments(wanted) => (false, wanted.flash_bytes()),
     };
+    if wanted.page_bytes() != found.page_bytes {
+        return Ok((wanted, Vec::new()));
+    }
+    if is_same && wanted.slots() != found.slots {
+        let told = format!(
+            "the cache on flash has room for {} pages, the configuration names {}: it is used as it is; `entresol volume \
+             resize` changes it",
+            found.slots,
+            wanted.slots()
+        );
+        let config = VolumeConfig { slots: found.slots, ..config.clone() };
+        return Ok((config.cache_options()?, vec![told]));
+    }
     let fits = bytes <= open("flash", &config.flash, config.direct_io)?.geometry().capacity_bytes;
-    if is_same || !fits || wanted.page_bytes() != found.page_bytes {
-        return Ok(Vec::new());
+    if is_same || !fits {
+        return Ok((wanted, Vec::new()));
     }
     let told = format!(
         "the cache on flash was of the policy {}, the configuration names {}: all dirty pages were copied to disk, \
@@ -249,7 +263,7 @@ fn release_other(config: &VolumeConfig, wanted: &CacheOptions) -> Result<Vec<Str
     volume.detach(Loss::Refused).map_err(|error| losing(error, config.page_bytes))?;
     volume.close()?;
     notices.push(told);
-    Ok(notices)
+    Ok((wanted, notices))
 }
 
 /// Removes the journal of a volume that was closed, if nothing is in it.

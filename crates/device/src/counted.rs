@@ -79,6 +79,10 @@ impl Device for CountedDevice {
         self.counted(self.device.zero(offset, length, may_punch))
     }
 
+    fn resize(&self, bytes: Option<u64>) -> Result<u64, DeviceError> {
+        self.device.resize(bytes).inspect_err(|error| self.counts.count(error))
+    }
+
     fn drop_cached(&self) -> Result<(), DeviceError> {
         self.counted(self.device.drop_cached())
     }

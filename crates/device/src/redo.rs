@@ -387,6 +387,10 @@ impl<D: Device> Device for RedoDevice<D> {
         Ok(())
     }
 
+    fn resize(&self, bytes: Option<u64>) -> Result<u64, DeviceError> {
+        self.device.resize(bytes)
+    }
+
     fn drop_cached(&self) -> Result<(), DeviceError> {
         self.device.drop_cached()
     }

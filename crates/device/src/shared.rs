@@ -19,6 +19,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
         (**self).zero(offset, length, may_punch)
     }
+    fn resize(&self, bytes: Option<u64>) -> Result<u64, DeviceError> {
+        (**self).resize(bytes)
+    }
     fn drop_cached(&self) -> Result<(), DeviceError> {
         (**self).drop_cached()
     }

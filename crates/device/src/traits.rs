@@ -101,6 +101,12 @@ pub trait Device: Send + Sync {
         }
         Ok(())
     }
+    /// Looks at the size anew, which may have changed below the device: its geometry has that from now on. A
+    /// regular file gets the size `bytes` first, if that is given, with its room reserved. Returns the
+    /// capacity in bytes. Devices whose size is fixed return it.
+    fn resize(&self, _bytes: Option<u64>) -> Result<u64, DeviceError> {
+        Ok(self.geometry().capacity_bytes)
+    }
     /// Drops the operating system's cached copy of the device, so that the next read is from the medium.
     /// Called after the sync of an open: after an earlier failed sync pages in the cache may be readable,
     /// count as clean, and never be durable (ext4).

@@ -16,6 +16,7 @@ entresol_runtime::coverage_points! {
     SUPERBLOCK_DAMAGED = "open: a damaged superblock is passed by";
     IN_PLACE_REFUSED = "in place: refused, another program has written to a disk whose cache is needed";
     IN_PLACE_CHANGED = "in place: another program has written to the disk, its cache is emptied";
+    IN_PLACE_GROWS = "disk in place: it grows while it is in use";
     IN_PLACE_GROWN = "in place: the disk has grown, and its fingerprint is made anew";
     LABEL_DAMAGED = "open: a damaged label is passed by";
     LABEL_DOUBLED = "open: the copies of the label are made the same";

@@ -123,6 +123,18 @@ impl Exports {
         Ok(Self(exports))
     }
 
+    /// The same, with another size of the one called `name`: a multiple of its minimum block size, rounded
+    /// down.
+    #[must_use]
+    pub fn with_bytes(&self, name: &str, bytes: u64) -> Self {
+        let mut exports = self.clone();
+        for export in exports.0.iter_mut().filter(|export| export.name == name) {
+            let minimum = u64::from(export.blocks.minimum);
+            export.bytes = bytes / minimum * minimum;
+        }
+        exports
+    }
+
     /// All of them.
     pub fn as_slice(&self) -> &[Export] {
         &self.0

@@ -61,7 +61,6 @@ pub(crate) struct Journal {
     device: Arc<dyn Device>,
     /// The errors of the device.
     pub errors: Arc<ErrorCounts>,
-    origin: Origin,
     ring_bytes: u64,
     /// Bytes of the records that count: for reports, which do not wait for the state.
     used_bytes: AtomicU64,
@@ -69,6 +68,8 @@ pub(crate) struct Journal {
 }
 
 struct State {
+    /// The keeper.
+    origin: Origin,
     head: Head,
     /// The next record: its number, and its place, counted on from round to round.
     next: Mark,
@@ -163,9 +164,9 @@ impl Journal {
             (head.boot, head.life, head.ended) = (origin.boot, Uuid::NIL, Uuid::NIL);
             head.flushed = Flushed::default();
         }
-        let state = State { next: head.first, head, block };
+        let state = State { origin, next: head.first, head, block };
         let state = Mutex::new(Rank::Journal, state);
-        Ok(Self { device, errors, origin, ring_bytes, used_bytes: AtomicU64::new(0), state })
+        Ok(Self { device, errors, ring_bytes, used_bytes: AtomicU64::new(0), state })
     }
 
     /// Room for records, in bytes, and bytes of the records that count.
@@ -196,9 +197,10 @@ impl Journal {
         }
         let records = self.records(first)?;
         let writes = records.len();
-        if parts != self.origin.parts {
-            let is_another = parts.is_another_volume(&self.origin.parts) || writes > 0;
-            let parts = parts.differing(&self.origin.parts);
+        let ours = state.origin.parts;
+        if parts != ours {
+            let is_another = parts.is_another_volume(&ours) || writes > 0;
+            let parts = parts.differing(&ours);
             if life == log {
                 return Err(NotOurs::Moved { writes, parts }.into());
             }
@@ -216,14 +218,19 @@ impl Journal {
 
     /// The number of the machine's start, for the label of the disk.
     pub fn boot_number(&self) -> u64 {
-        self.origin.boot_number()
+        self.state.lock().origin.boot_number()
+    }
+
+    /// From its next life on it has another keeper. Returns the one of before.
+    pub fn exchange_origin(&self, origin: Origin) -> Origin {
+        std::mem::replace(&mut self.state.lock().origin, origin)
     }
 
     /// Whose it is, from now on: the owner says so.
     pub fn accept(&self) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
-        state.head.parts = self.origin.parts;
-        self.write_names()?;
+        state.head.parts = state.origin.parts;
+        self.write_names(&state.origin)?;
         self.write_head(&mut state)
     }
 
@@ -248,18 +255,18 @@ impl Journal {
         if state.head.life != Uuid::NIL {
             state.head.ended = state.head.life;
         }
-        (state.head.first, state.head.life, state.head.parts) = (state.next, life, self.origin.parts);
+        (state.head.first, state.head.life, state.head.parts) = (state.next, life, state.origin.parts);
         state.head.flushed = Flushed::default();
         self.note_used(&state);
         if life != Uuid::NIL {
-            self.write_names()?;
+            self.write_names(&state.origin)?;
         }
         self.write_head(&mut state)
     }
 
     /// They are for people: if there is no room for them, there are none.
-    fn write_names(&self) -> Result<(), DeviceError> {
-        let Some(names) = &self.origin.names else { return Ok(()) };
+    fn write_names(&self, origin: &Origin) -> Result<(), DeviceError> {
+        let Some(names) = &origin.names else { return Ok(()) };
         let mut block = AlignedBuffer::new(NAMES_BYTES);
         names.encode(&mut block).map_or(Ok(()), |()| self.device.write(NAMES_AT, &block))
     }

@@ -46,9 +46,9 @@ impl Identity {
         };
         let number = |name: &str| told(name).and_then(|text| text.parse().ok()).unwrap_or(0);
         let sum = |text: String| u64::from(checksum::of(text.as_bytes()));
-        // A volume of LVM, say: its number may change when it is activated again.
+        // A volume of LVM, say: its number may change when it is activated again, and its size.
         if let Some(mapped) = told("dm/uuid") {
-            return Self([MAPPED, sum(mapped), number("partition"), number("size")]);
+            return Self([MAPPED, sum(mapped), number("partition"), 0]);
         }
         // The kernel counts on whenever a device appears (Linux 5.15).
         Self([DEVICE, rdev, number("diskseq"), told("wwid").map_or(0, sum)])

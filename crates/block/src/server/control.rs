@@ -3,9 +3,10 @@
 //! cancels the work: what was copied to disk stays there, and nothing else has changed.
 
 use super::Shared;
+use crate::resize::next_flash;
 use crate::volume::{Watch, told_of_loss};
 use crate::words;
-use crate::{DailyWrites, Loss, SteerOptions, VolumeConfig, VolumeStatus};
+use crate::{DailyWrites, Loss, NewFlash, SteerOptions, VolumeConfig, VolumeStatus};
 use entresol_engine::{Progress, TierError};
 use entresol_runtime::{now, spawn};
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,17 @@ pub enum ControlRequest {
         /// See above.
         accept_loss: bool,
     },
+    /// An empty cache on `flash_next` of this configuration, if that names one, or of another size.
+    SetFlash {
+        /// The configuration.
+        config: Box<VolumeConfig>,
+        /// Bytes of the flash that the cache may use; `None`: all.
+        bytes: Option<u64>,
+        /// See above.
+        accept_loss: bool,
+    },
+    /// The volume has the size that the disk has now.
+    Grow,
     /// The bypass options of the configuration.
     Steer {
         /// See [`crate::SteerOptions`], as are the next ones.
@@ -149,6 +161,23 @@ fn set_cache(
     came_to_its_end(shared, shared.volume.set_cache_watched(new, loss, watch))
 }
 
+fn set_flash(
+    shared: &Shared,
+    config: &VolumeConfig,
+    bytes: Option<u64>,
+    loss: Loss,
+    watch: Watch<'_>,
+) -> Result<(), ControlReply> {
+    let device = next_flash(config).map_err(|error| ControlReply::Error(error.to_string()))?;
+    let flash = device.as_ref().map_or(&config.flash, |(_, path)| path).clone();
+    let after = VolumeConfig { flash, ..config.clone() };
+    // As the next server computes it, with this flash.
+    let origin = device.as_ref().map(|_| crate::journal::origin(&after)).transpose();
+    let origin = origin.map_err(|error| ControlReply::Error(error.to_string()))?;
+    let new = NewFlash { device, origin, bytes, options: &|bytes| after.options_for(bytes) };
+    came_to_its_end(shared, shared.volume.set_flash_watched(new, loss, watch))
+}
+
 fn told(shared: &Shared, error: &TierError) -> ControlReply {
     match told_of_loss(error, shared.volume.page_bytes()) {
         Some(sentence) => ControlReply::Losing(sentence),
@@ -185,6 +214,13 @@ fn answer_one(shared: &Shared, stream: UnixStream) -> std::io::Result<()> {
         Ok(ControlRequest::SetCache { config, accept_loss }) => {
             set_cache(shared, &config, Loss::accepted(accept_loss), &mut watch)
         }
+        Ok(ControlRequest::SetFlash { config, bytes, accept_loss }) => {
+            set_flash(shared, &config, bytes, Loss::accepted(accept_loss), &mut watch)
+        }
+        Ok(ControlRequest::Grow) => match shared.volume.grow() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self::told(shared, &error)),
+        },
         Ok(ControlRequest::Steer {
             sequential_bypass_bytes,
             hits_to_disk,

@@ -157,6 +157,11 @@ struct Shared {
 }
 
 impl Shared {
+    /// What is offered to a client that connects now: the disk may have grown.
+    fn exports(&self) -> Exports {
+        self.exports.with_bytes(&self.options.name, self.volume.bytes())
+    }
+
     /// Carries out a request, as [`Volume::carry_out`], counts it, and tells of its failure.
     fn carry_out(&self, command: Command, is_sequential: bool, data: &mut [u8]) -> Result<(), VolumeError> {
         self.counts.count(command);

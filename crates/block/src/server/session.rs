@@ -52,6 +52,7 @@ fn shake_hands(
     received: &mut Received,
 ) -> Result<Option<Opened>> {
     let deadline = Instant::now() + time_max;
+    let exports = shared.exports();
     let mut last = None;
     loop {
         let output = handshake.output();
@@ -73,7 +74,7 @@ fn shake_hands(
                 return Ok(None);
             }
         }
-        let (used, step) = handshake.receive(received.bytes(), &shared.exports);
+        let (used, step) = handshake.receive(received.bytes(), &exports);
         received.start += used;
         last = Some(step);
     }

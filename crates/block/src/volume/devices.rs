@@ -1,17 +1,18 @@
 //! The devices of a volume, and their errors.
 
 use entresol_device::{CountedDevice, Device, ErrorCounts};
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The errors of each device.
-#[derive(Default)]
 pub(crate) struct Devices {
     pub disk: Arc<ErrorCounts>,
     pub label: Arc<ErrorCounts>,
     pub flash: Arc<ErrorCounts>,
     /// Of a device that is not there.
     pub none: Arc<ErrorCounts>,
+    paths: TinyMutex<DevicePaths>,
 }
 
 /// The devices, as their owner names them. Empty: a device without a name, or none.
@@ -23,7 +24,29 @@ pub(crate) struct DevicePaths {
     pub journal: PathBuf,
 }
 
+impl Default for Devices {
+    fn default() -> Self {
+        let [disk, label, flash, none]: [Arc<ErrorCounts>; 4] = Default::default();
+        Self { disk, label, flash, none, paths: TinyMutex::new(Rank::DevicePaths, DevicePaths::default()) }
+    }
+}
+
 impl Devices {
+    /// The paths of the devices.
+    pub fn paths(&self) -> DevicePaths {
+        self.paths.lock().clone()
+    }
+
+    /// The devices have these paths.
+    pub fn are_at(&self, paths: DevicePaths) {
+        *self.paths.lock() = paths;
+    }
+
+    /// The flash is another device now.
+    pub fn has_flash_at(&self, path: PathBuf) {
+        self.paths.lock().flash = path;
+    }
+
     /// Disk and label, with their errors counted.
     pub fn counted_disk(
         &self,

@@ -14,6 +14,7 @@
 //! | `parts` | parts of a page |
 //! | `request` | the requests of a client |
 //! | `seen` | what reports see of the cache, without waiting for it |
+//! | `size` | another flash, another size of it, a disk that has grown |
 //! | `status`, `report` | the report on a volume, and how it is made |
 //! | `trim` | unneeded bytes, and zeros |
 //! | `without_cache` | opening the disk alone |
@@ -42,6 +43,7 @@ mod replay;
 mod report;
 mod request;
 mod seen;
+mod size;
 mod status;
 mod trim;
 mod without_cache;
@@ -53,6 +55,8 @@ pub use options::CacheOptions;
 pub use phases::{Loss, Watch, told_of_loss};
 pub(crate) use replay::{follow_no_journal, journal_is_gone};
 pub(crate) use report::Health;
+pub use size::NewFlash;
+pub(crate) use size::room_on;
 pub use status::{Condition, DeviceStatus, JournalStatus, Lost, RequestCounts, UnderWay, VolumeStatus};
 
 use crate::journal::{Journal, Kind};
@@ -67,7 +71,7 @@ use entresol_runtime::{Time, now};
 use ranges::Ranges;
 use seen::Seen;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 /// Offsets and lengths of requests are multiples of it, in bytes.
 pub const SECTOR_BYTES: u64 = 512;
@@ -88,7 +92,7 @@ struct Cache {
 pub struct Volume {
     home: Arc<InPlaceDisk>,
     page_bytes: u64,
-    bytes: u64,
+    bytes: AtomicU64,
     /// `None`: the disk alone serves. Held shared by each request.
     cache: RwLock<Option<Cache>>,
     /// Held by the change that is under way.
@@ -110,8 +114,6 @@ pub struct Volume {
 /// The findings of the open.
 struct AtStart {
     opened: Time,
-    /// The devices, as their owner names them.
-    paths: DevicePaths,
     /// The notices for the owner.
     notices: Vec<String>,
     /// The journal that the label named was gone: acknowledged writes may be missing.
@@ -164,7 +166,7 @@ impl Volume {
     /// Remembers the owner's notices of the open, and the devices' paths, for [`VolumeStatus`].
     pub(crate) fn was_told(&mut self, notices: &[String], paths: DevicePaths) {
         self.at_start.notices.extend_from_slice(notices);
-        self.at_start.paths = paths;
+        self.devices.are_at(paths);
     }
 
     /// As [`Volume::open`]; the label still names the earlier journal.
@@ -205,14 +207,9 @@ impl Volume {
 
     fn assemble(home: Arc<InPlaceDisk>, page_bytes: u32, cache: Option<Cache>, devices: Devices) -> Self {
         let direct = Direct::new(home.clone());
-        let at_start = AtStart {
-            opened: now(),
-            paths: DevicePaths::default(),
-            notices: Vec::new(),
-            journal_missing: false,
-        };
+        let at_start = AtStart { opened: now(), notices: Vec::new(), journal_missing: false };
         Self {
-            bytes: direct.bytes(),
+            bytes: AtomicU64::new(direct.bytes()),
             home,
             page_bytes: page_bytes.into(),
             seen: Seen::of(cache.as_ref()),
@@ -232,7 +229,7 @@ impl Volume {
 
     /// Size in bytes, a multiple of [`SECTOR_BYTES`].
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes.load(SeqCst)
     }
 
     /// Bytes of a page of the cache: requests of whole pages are the best.
@@ -241,16 +238,16 @@ impl Volume {
     }
 
     fn check(&self, offset: u64, length: u64) -> Result<(), VolumeError> {
-        let is_inside = offset.checked_add(length).is_some_and(|end| end <= self.bytes);
+        let is_inside = offset.checked_add(length).is_some_and(|end| end <= self.bytes());
         if is_inside && offset.is_multiple_of(SECTOR_BYTES) && length.is_multiple_of(SECTOR_BYTES) {
             return Ok(());
         }
-        Err(VolumeError::Range { offset, length, bytes: self.bytes })
+        Err(VolumeError::Range { offset, length, bytes: self.bytes() })
     }
 
     /// How many of `length` bytes at `offset` the cache serves: those of the disk's whole pages.
     fn cached_part(&self, cache: Option<&Cache>, offset: u64, length: u64) -> u64 {
-        let end = if cache.is_some() { self.bytes / self.page_bytes * self.page_bytes } else { 0 };
+        let end = if cache.is_some() { self.bytes() / self.page_bytes * self.page_bytes } else { 0 };
         end.saturating_sub(offset).min(length)
     }
 

@@ -4,7 +4,9 @@
 use super::replay::{follow_no_journal, in_tier};
 use super::seen::Turn;
 use super::{Cache, CacheOptions, Volume, VolumeError};
+use crate::journal::Origin;
 use entresol_core::{Mode, PageId, WritebackOptions};
+use entresol_device::Device;
 use entresol_engine::{PageCache, Progress, TierError, TierOptions};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -130,7 +132,7 @@ impl Volume {
 
     /// Before a step for which requests wait, and which copies all dirty pages: leaves few of them. False:
     /// `watch` has ended it.
-    fn prepare(&self, watch: Watch<'_>) -> Result<bool, TierError> {
+    pub(super) fn prepare(&self, watch: Watch<'_>) -> Result<bool, TierError> {
         let Some(tier) = self.tier() else { return Ok(true) };
         let Some(usual) = tier.writeback() else { return Ok(true) };
         // Pages that are not dirty are written past the flash: there are fewer from pass to pass.
@@ -149,26 +151,41 @@ impl Volume {
         }
     }
 
-    /// Copies all dirty pages to disk, and begins an empty cache with the options `new`; if that cannot be
-    /// made, one with the options of before.
     fn begin_empty(&self, held: &mut Option<Cache>, new: CacheOptions, loss: Loss) -> Result<(), TierError> {
+        self.begin_empty_on(held, (new, None), loss)
+    }
+
+    /// Copies all dirty pages to disk, and begins an empty cache with the options `new`, on another flash
+    /// device if one is given; if that cannot be made, one with the options of before.
+    pub(super) fn begin_empty_on(
+        &self,
+        held: &mut Option<Cache>,
+        (new, on): (CacheOptions, Option<(Arc<dyn Device>, Option<Origin>)>),
+        loss: Loss,
+    ) -> Result<(), TierError> {
         let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
         loss.detach(&**tier)?;
         // The disk has everything: no record may be carried out after it. If the journal cannot say so,
         // nothing is written: the cache has ended.
         self.end_journal().map_err(in_tier)?;
         let before = held.take();
-        let Some(Cache { flash: Some(flash), options: old, .. }) = before else { return Ok(()) };
-        let begin = |options: CacheOptions| -> Result<Cache, TierError> {
-            let tier = options.create(&flash, &self.home)?;
+        let Some(Cache { flash, options: old, .. }) = before else { return Ok(()) };
+        let begin = |options: CacheOptions, flash: &Arc<dyn Device>| -> Result<Cache, TierError> {
+            let tier = options.create(flash, &self.home)?;
             self.begin_journal(&*tier, options.mode())?;
             self.limit_dirt(&*tier);
             Ok(Cache { tier, flash: Some(flash.clone()), options })
         };
-        match begin(new) {
+        // A failed flash is not used again, unless another device is in its place.
+        let (on, origin) = on.unzip();
+        let Some(place) = on.as_ref().or(flash.as_ref()) else { return Ok(()) };
+        let keeper = |origin: Option<Origin>| Some(self.journal.as_ref()?.exchange_origin(origin?));
+        let before = keeper(origin.flatten());
+        match begin(new, place) {
             Ok(cache) => *held = Some(cache),
             Err(error) => {
-                *held = begin(old).ok();
+                keeper(before);
+                *held = flash.and_then(|flash| begin(old, &flash).ok());
                 return Err(error);
             }
         }

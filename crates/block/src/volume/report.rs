@@ -101,7 +101,7 @@ impl Volume {
             running: true,
             uptime_seconds: now().since(self.at_start.opened).as_secs(),
             under_way: self.seen.under_way(),
-            volume_bytes: self.bytes,
+            volume_bytes: self.bytes(),
             page_bytes: self.page_bytes,
             devices: self.devices(&health),
             journal: self.journal.as_ref().map(|journal| {
@@ -161,7 +161,7 @@ impl Volume {
     }
 
     fn devices(&self, health: &Health) -> Vec<DeviceStatus> {
-        let paths = &self.at_start.paths;
+        let paths = self.devices.paths();
         let [disk_since, flash_since] = self.seen.since([health.disk.0, health.flash.0]);
         let errors = self.errors();
         let of = |device: &str, path: &Path, (state, why): (Condition, Option<String>), since| {
@@ -193,7 +193,7 @@ impl Volume {
 
     /// The errors of the devices, by their names.
     pub(super) fn errors(&self) -> [(&'static str, &ErrorCounts); 4] {
-        let Devices { disk, label, flash, none } = &self.devices;
+        let Devices { disk, label, flash, none, .. } = &self.devices;
         let journal = self.journal.as_ref().map_or(none, |journal| &journal.errors);
         [("disk", &**disk), ("flash", &**flash), ("label", &**label), ("journal", &**journal)]
     }

@@ -68,6 +68,36 @@ pub enum Volume {
         #[command(flatten)]
         loss: LossArgs,
     },
+    /// Give the cache another size of its flash, and the volume the size that its disk has now
+    ///
+    /// A running server continues meanwhile. The volume grows with its disk; clients see that when they
+    /// connect anew. With --flash-size, every page that is newer than disk is copied there, and the cache
+    /// begins empty. Ctrl-C ends the copying early, and nothing has changed.
+    Resize {
+        #[command(flatten)]
+        volume: VolumeArgs,
+        /// Bytes of the flash that the cache uses, such as 200G, or max; a regular file gets that size
+        #[arg(long, value_name = "BYTES", value_parser = values::flash_size)]
+        flash_size: Option<FlashSize>,
+        #[command(flatten)]
+        loss: LossArgs,
+    },
+    /// Give the volume another flash device: every page that is newer than disk is copied there, and the
+    /// cache begins empty on the new one
+    ///
+    /// A running server continues meanwhile. CONFIG names both devices until it is done; after a kill of
+    /// this command or the server, the label decides which one is in use, and the command may be given again.
+    ReplaceFlash {
+        #[command(flatten)]
+        volume: VolumeArgs,
+        /// The new flash device: a block device or a file, with nothing on it
+        flash: PathBuf,
+        /// Bytes of it that the cache uses, such as 200G; a regular file gets that size
+        #[arg(long, value_name = "BYTES", value_parser = values::flash_size)]
+        flash_size: Option<FlashSize>,
+        #[command(flatten)]
+        loss: LossArgs,
+    },
     /// Say whose a journal is, or remove one that no volume needs
     ///
     /// The journal of a write-back volume is a file in memory with acknowledged writes. `volume status --all`
@@ -100,6 +130,25 @@ pub enum Volume {
         #[command(flatten)]
         loss: LossArgs,
     },
+}
+
+/// How much of a flash device a cache uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlashSize {
+    /// All of it.
+    Max,
+    /// So many bytes.
+    Bytes(u64),
+}
+
+impl FlashSize {
+    /// Bytes; `None`: all.
+    pub fn bytes(self) -> Option<u64> {
+        match self {
+            Self::Max => None,
+            Self::Bytes(bytes) => Some(bytes),
+        }
+    }
 }
 
 /// What may be lost.

@@ -18,7 +18,7 @@ mod worker;
 
 pub use advise::AdviseArgs;
 pub use bench::{Bench, RestartArgs, TpccArgs};
-pub use block::{CreateArgs, Journal, LossArgs, ServeArgs, Volume, VolumeArgs};
+pub use block::{CreateArgs, FlashSize, Journal, LossArgs, ServeArgs, Volume, VolumeArgs};
 pub use columns::ColumnArgs;
 pub use fragments::FragmentArgs;
 pub use lc::LcArgs;

@@ -12,6 +12,7 @@ pub mod layout;
 pub mod mrc;
 mod prepare;
 pub mod reproduce;
+mod resize;
 pub mod restart;
 mod runner;
 pub mod serve;

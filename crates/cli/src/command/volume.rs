@@ -1,6 +1,6 @@
 //! `entresol volume check|set|drain|detach`.
 
-use super::{create, journal, status};
+use super::{create, journal, resize, status};
 use crate::args::{LossArgs, Volume, VolumeArgs};
 use crate::failure::Failure;
 use crate::output;
@@ -41,6 +41,10 @@ pub fn run(volume: &Volume) -> Result<(), Failure> {
         }
         Volume::Journal { what } => journal::run(what),
         Volume::Set { volume, name, value, loss } => set(volume, name, value, loss),
+        Volume::Resize { volume, flash_size, loss } => resize::resize(volume, *flash_size, loss),
+        Volume::ReplaceFlash { volume, flash, flash_size, loss } => {
+            resize::replace(volume, flash, *flash_size, loss)
+        }
         Volume::Drain { volume, loss } => to_disk(volume, loss, false),
         Volume::Detach { volume, loss } => to_disk(volume, loss, true),
     }
@@ -82,17 +86,54 @@ pub(super) fn asked(
     }
 }
 
+/// A configuration that is being changed. Others that would change it wait.
+pub(super) struct Edited {
+    pub before: VolumeConfig,
+    path: PathBuf,
+    _one_at_a_time: File,
+}
+
+impl Edited {
+    pub fn begin(config: &Path) -> Result<Self, Failure> {
+        let unwritable = |error| Failure::input(format!("{}: cannot be written ({error})", config.display()));
+        // A link stays, and so does the owner of the file.
+        let path = std::fs::canonicalize(config).unwrap_or_else(|_| config.to_owned());
+        let one_at_a_time = File::open(folder_of(&path)).map_err(unwritable)?;
+        one_at_a_time.lock().map_err(unwritable)?;
+        Ok(Self { before: read(&path)?, path, _one_at_a_time: one_at_a_time })
+    }
+
+    /// A new file with this configuration, which [`Edited::persist`] puts in place.
+    fn prepare(&self, config: &VolumeConfig) -> Result<tempfile::NamedTempFile, Failure> {
+        let unwritable =
+            |error| Failure::input(format!("{}: cannot be written ({error})", self.path.display()));
+        let mut file = tempfile::NamedTempFile::new_in(folder_of(&self.path)).map_err(unwritable)?;
+        keep_owner(file.as_file(), &self.path).map_err(unwritable)?;
+        write(&mut file, config, &self.path)?;
+        Ok(file)
+    }
+
+    fn persist(&self, file: tempfile::NamedTempFile) -> Result<(), Failure> {
+        let persisted = file.persist(&self.path).map_err(|error| error.error);
+        persisted.with_context(|| format!("writing {}", self.path.display()))?;
+        Ok(())
+    }
+
+    /// Writes the configuration.
+    pub fn write(&mut self, config: &VolumeConfig) -> Result<(), Failure> {
+        let file = self.prepare(config)?;
+        self.persist(file)
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Changes an option in a running server, and in the configuration.
 fn set(args: &VolumeArgs, name: &str, value: &str, loss: &LossArgs) -> Result<(), Failure> {
-    let unwritable =
-        |error| Failure::input(format!("{}: cannot be written ({error})", args.config.display()));
-    // A link stays, and so does the owner of the file.
-    let path = &std::fs::canonicalize(&args.config).unwrap_or_else(|_| args.config.clone());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Two commands that change options at once would each undo the other's change.
-    let one_at_a_time = File::open(folder).map_err(unwritable)?;
-    one_at_a_time.lock().map_err(unwritable)?;
-    let before = read(path)?;
+    let edited = Edited::begin(&args.config)?;
+    let before = edited.before.clone();
     let mut config = before.clone();
     config.set(name, value).map_err(|error| Failure::input(error.to_string()))?;
     let is_of_cache = matches!(name, "mode" | "policy");
@@ -108,9 +149,7 @@ fn set(args: &VolumeArgs, name: &str, value: &str, loss: &LossArgs) -> Result<()
         },
     };
     // Before anything changes: there is room for it.
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(unwritable)?;
-    keep_owner(file.as_file(), path).map_err(unwritable)?;
-    write(&mut file, &config, path)?;
+    let mut file = edited.prepare(&config)?;
     let asked = asked(args, &before, request)?;
     let now = if asked.is_some() { "now" } else { "when it is served next" };
     match asked {
@@ -121,8 +160,8 @@ fn set(args: &VolumeArgs, name: &str, value: &str, loss: &LossArgs) -> Result<()
         }
         _ => {}
     }
-    write(&mut file, &config, path)?;
-    file.persist(path).map_err(|error| error.error).with_context(|| format!("writing {}", path.display()))?;
+    write(&mut file, &config, &edited.path)?;
+    edited.persist(file)?;
     let also = match name != "policy" && config.policy != before.policy {
         true => format!(", and the policy {}: {} does not have this mode", config.policy, before.policy),
         false => String::new(),

@@ -68,7 +68,7 @@ pub(crate) fn adjacent_writes(batch: &[Io<'_>]) -> usize {
 
 impl Device for FileDevice {
     fn geometry(&self) -> Geometry {
-        self.0.geometry
+        self.0.geometry()
     }
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
@@ -95,6 +95,10 @@ impl Device for FileDevice {
 
     fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
         self.0.zero(offset, length, may_punch)
+    }
+
+    fn resize(&self, bytes: Option<u64>) -> Result<u64, DeviceError> {
+        self.0.resize(bytes)
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {

@@ -22,6 +22,7 @@ use std::io::IoSlice;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The time to wait for the lock of a file. A killed process keeps its files until its last request is done.
@@ -34,7 +35,10 @@ const LOCK_RETRY: Duration = Duration::from_millis(5);
 pub(crate) struct OpenFile {
     pub name: String,
     pub file: File,
-    pub geometry: Geometry,
+    capacity_bytes: AtomicU64,
+    /// See [`Geometry`].
+    sector_bytes: u32,
+    physical_bytes: u32,
     /// Direct I/O: memory must be aligned.
     pub is_direct: bool,
     pub notice: Option<String>,
@@ -74,22 +78,8 @@ impl OpenFile {
         })?;
         let size = size_of_file(&file).map_err(|error| failed(error.to_string()))?;
         let capacity_bytes = options.capacity_bytes.unwrap_or(size);
-        let is_block_device =
-            file.metadata().map_err(|error| failed(error.to_string()))?.file_type().is_block_device();
         if capacity_bytes > size {
-            if is_block_device {
-                return Err(failed(format!("the block device has only {size} bytes")));
-            }
-            let free = fstatvfs(&file).map_err(|error| failed(error.to_string()))?;
-            // Checked first: a reservation that fails halfway would have filled the file system.
-            if capacity_bytes - size > free.f_bavail * free.f_frsize {
-                return Err(failed(format!(
-                    "no space: the file must grow by {} bytes, but only {} are free on its file system",
-                    capacity_bytes - size,
-                    free.f_bavail * free.f_frsize
-                )));
-            }
-            allocate(&file, capacity_bytes).map_err(|error| failed(error.to_string()))?;
+            grow(&file, (size, capacity_bytes)).map_err(failed)?;
         }
         let sector_bytes = if is_direct { direct_sector_bytes(&file) } else { 512 };
         if capacity_bytes == 0 || !capacity_bytes.is_multiple_of(sector_bytes.into()) {
@@ -105,7 +95,9 @@ impl OpenFile {
         Ok(Self {
             name,
             file,
-            geometry: Geometry { capacity_bytes, sector_bytes, physical_bytes },
+            capacity_bytes: AtomicU64::new(capacity_bytes),
+            sector_bytes,
+            physical_bytes,
             is_direct,
             notice,
             counters: SharedCounters::default(),
@@ -125,6 +117,32 @@ impl OpenFile {
         DeviceError::of_system(&self.name, operation, (offset, length), &error.into())
     }
 
+    pub fn geometry(&self) -> Geometry {
+        Geometry {
+            capacity_bytes: self.capacity_bytes.load(Relaxed),
+            sector_bytes: self.sector_bytes,
+            physical_bytes: self.physical_bytes,
+        }
+    }
+
+    /// See [`crate::Device::resize`].
+    pub fn resize(&self, bytes: Option<u64>) -> Result<u64, DeviceError> {
+        let failed = |error: std::io::Error| self.error("change of the size", 0, bytes.unwrap_or(0), error);
+        let sector = u64::from(self.sector_bytes);
+        let size = size_of_file(&self.file).map_err(failed)?;
+        if let Some(bytes) = bytes.map(|bytes| bytes / sector * sector).filter(|bytes| *bytes != size)
+            && self.file.metadata().map_err(failed)?.is_file()
+        {
+            match bytes > size {
+                true => grow(&self.file, (size, bytes)).map_err(|why| failed(std::io::Error::other(why)))?,
+                false => ftruncate(&self.file, bytes).map_err(|error| failed(error.into()))?,
+            }
+        }
+        let size = size_of_file(&self.file).map_err(failed)? / sector * sector;
+        self.capacity_bytes.store(size, Relaxed);
+        Ok(size)
+    }
+
     /// Refuses all requests once a sync has failed.
     pub fn check_alive(&self) -> Result<(), DeviceError> {
         match self.dead.get() {
@@ -136,7 +154,7 @@ impl OpenFile {
     /// Checks and counts `batch`; the device is busy until the guard is dropped.
     pub fn begin(&self, batch: &[Io<'_>]) -> Result<Busy<'_>, DeviceError> {
         self.check_alive()?;
-        check::batch(&self.name, self.geometry, batch)?;
+        check::batch(&self.name, self.geometry(), batch)?;
         let busy = self.busy.start();
         self.counters.count(batch);
         Ok(busy)
@@ -201,7 +219,7 @@ impl OpenFile {
         let _busy = self.busy.start();
         self.counters.count_sync();
         fdatasync(&self.file).map_err(|error| {
-            let error = self.error("sync", 0, self.geometry.capacity_bytes, error);
+            let error = self.error("sync", 0, self.geometry().capacity_bytes, error);
             if !self.outlives_syncs {
                 let _already_dead = self.dead.set(error.to_string());
             }
@@ -215,12 +233,12 @@ impl OpenFile {
             return Ok(());
         }
         fadvise(&self.file, 0, None, Advice::DontNeed)
-            .map_err(|error| self.error("drop of the cached copy", 0, self.geometry.capacity_bytes, error))
+            .map_err(|error| self.error("drop of the cached copy", 0, self.geometry().capacity_bytes, error))
     }
 
     pub fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         self.check_alive()?;
-        check::range(&self.name, self.geometry, "discard", offset, length)?;
+        check::range(&self.name, self.geometry(), "discard", offset, length)?;
         if length == 0 {
             return Ok(());
         }
@@ -234,7 +252,7 @@ impl OpenFile {
     /// See [`crate::Device::zero`]. Where neither a file system nor a driver does it, zeros are written.
     pub fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
         self.check_alive()?;
-        check::range(&self.name, self.geometry, "write of zeros", offset, length)?;
+        check::range(&self.name, self.geometry(), "write of zeros", offset, length)?;
         if length == 0 {
             return Ok(());
         }
@@ -326,6 +344,23 @@ fn physical_bytes(file: &File) -> Option<u32> {
 fn size_of_file(mut file: &File) -> std::io::Result<u64> {
     use std::io::{Seek, SeekFrom};
     file.seek(SeekFrom::End(0))
+}
+
+/// Gives a regular file of the first size the second one, in bytes. An error is why it cannot be.
+fn grow(file: &File, (size, wanted): (u64, u64)) -> Result<(), String> {
+    if file.metadata().map_err(|error| error.to_string())?.file_type().is_block_device() {
+        return Err(format!("the block device has only {size} bytes"));
+    }
+    let free = fstatvfs(file).map_err(|error| error.to_string())?;
+    // Checked first: a reservation that fails halfway would have filled the file system.
+    if wanted - size > free.f_bavail * free.f_frsize {
+        return Err(format!(
+            "no space: the file must grow by {} bytes, but only {} are free on its file system",
+            wanted - size,
+            free.f_bavail * free.f_frsize
+        ));
+    }
+    allocate(file, wanted).map_err(|error| error.to_string())
 }
 
 /// Grows a regular file and reserves its space, so that a full file system is noticed now and not by a later

@@ -254,7 +254,7 @@ fn with_ring<R>(f: impl FnOnce(&mut IoUring) -> R) -> std::io::Result<R> {
 
 impl Device for UringDevice {
     fn geometry(&self) -> Geometry {
-        self.0.geometry
+        self.0.geometry()
     }
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
@@ -286,6 +286,10 @@ impl Device for UringDevice {
 
     fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
         self.0.zero(offset, length, may_punch)
+    }
+
+    fn resize(&self, bytes: Option<u64>) -> Result<u64, DeviceError> {
+        self.0.resize(bytes)
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {

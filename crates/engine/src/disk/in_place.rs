@@ -16,11 +16,14 @@
 //!
 //! What it cannot see: writes to other sectors, such as a file system's to the middle of a large disk.
 
+mod grow;
+mod print;
+
 use super::{LabelState, binding, read_label, write_label};
 use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
 use crate::syncs::Syncs;
-use crate::{TierError, points, unreadable};
+use crate::{TierError, points};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 use entresol_format::checksum;
 use entresol_format::fingerprint::{
@@ -28,9 +31,11 @@ use entresol_format::fingerprint::{
 };
 use entresol_format::label::{LABEL_AREA_BYTES, Label};
 use entresol_runtime::random;
-use entresol_runtime::sync::{Mutex, Rank};
+use entresol_runtime::sync::{Mutex, Rank, RwLock};
+use print::{read_print, read_sums};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Sectors of the fingerprint that are read at once.
 const READ_BYTES: u64 = 4096;
@@ -39,9 +44,12 @@ const READ_BYTES: u64 = 4096;
 pub struct InPlaceDisk {
     disk: Arc<dyn Device>,
     file: Arc<dyn Device>,
-    /// The sectors of the fingerprint, in ascending order.
-    sectors: Box<[u64]>,
+    /// The sectors of the fingerprint, in ascending order. Held shared by each write, alone while the disk
+    /// grows.
+    sectors: RwLock<Box<[u64]>>,
     state: Mutex<State>,
+    /// The file may have an older fingerprint, of other sectors.
+    is_unwritten: AtomicBool,
     /// Of the disk, by any caller.
     syncs: Syncs,
 }
@@ -175,9 +183,10 @@ impl InPlaceDisk {
         let buffer = AlignedBuffer::new(COPY_STRIDE as usize);
         let unknown = vec![false; places.len()];
         let state = State { print, is_behind: false, buffer, writes: 0, durable: 0, unknown };
-        let (sectors, state) = (places.into(), Mutex::new(Rank::Fingerprint, state));
+        let sectors = RwLock::new(Rank::FingerprintSectors, places.into());
         let syncs = Syncs::of(disk.keeps_unsynced());
-        Self { disk, file, sectors, state, syncs }
+        let (state, is_unwritten) = (Mutex::new(Rank::Fingerprint, state), AtomicBool::new(false));
+        Self { disk, file, sectors, state, is_unwritten, syncs }
     }
 
     /// Whether all syncs of the disk so far have succeeded, of all callers.
@@ -203,27 +212,11 @@ impl InPlaceDisk {
         self.write_copies()
     }
 
-    /// The places in the fingerprint of the sectors in these bytes of the disk.
-    fn places(&self, offset: u64, length: usize) -> Range<usize> {
-        let end = offset + length as u64;
-        let first = self.sectors.partition_point(|sector| (sector + 1) * SECTOR_BYTES <= offset);
-        let last = self.sectors.partition_point(|sector| sector * SECTOR_BYTES < end);
-        first..last.max(first)
-    }
-
-    /// The places in the fingerprint of the sectors that `data` at `offset` covers, with their new checksums.
-    fn sums_of<'a>(&'a self, (offset, data): (u64, &'a [u8])) -> impl Iterator<Item = (usize, u32)> + 'a {
-        self.places(offset, data.len()).map(move |place| {
-            let from = (self.sectors[place] * SECTOR_BYTES - offset) as usize;
-            (place, checksum::of(&data[from..from + SECTOR_BYTES as usize]))
-        })
-    }
-
     /// Before these bytes are written to the disk, at these offsets: sees to it that the fingerprint has both
     /// contents of each sector.
-    fn expect(&self, state: &mut State, writes: &[(u64, &[u8])]) -> Result<(), DeviceError> {
+    fn expect(&self, state: &mut State, sectors: &[u64], writes: &[(u64, &[u8])]) -> Result<(), DeviceError> {
         // First of all writes of the batch: none of them is on disk yet when the disk is synced.
-        let is_unsure = writes.iter().flat_map(|write| self.sums_of(*write)).any(|(place, sum)| {
+        let is_unsure = writes.iter().flat_map(|write| sums_of(sectors, *write)).any(|(place, sum)| {
             let Sums { before, after } = state.print.sums[place];
             before != after && ![before, after].contains(&sum)
         });
@@ -232,13 +225,13 @@ impl InPlaceDisk {
                 self.syncs.sync(|| self.disk.sync())?;
                 state.durable = state.writes;
             }
-            self.look_at_unknown(state)?;
+            self.look_at_unknown(state, sectors)?;
             for sums in &mut state.print.sums {
                 sums.before = sums.after;
             }
         }
         let mut is_new = is_unsure;
-        for (place, new) in writes.iter().flat_map(|write| self.sums_of(*write)) {
+        for (place, new) in writes.iter().flat_map(|write| sums_of(sectors, *write)) {
             let sums = &mut state.print.sums[place];
             match *sums {
                 Sums { before, after } if before == after && new != after => {
@@ -255,6 +248,7 @@ impl InPlaceDisk {
         state.is_behind |= is_new;
         if state.is_behind {
             state.write(&*self.file)?;
+            self.is_unwritten.store(false, SeqCst);
         }
         state.writes += 1;
         Ok(())
@@ -262,13 +256,13 @@ impl InPlaceDisk {
 
     /// Reads the sectors of which a write has failed, from a disk that was synced: each has its old content
     /// or the new one. One that cannot be read may be read later, with either.
-    fn look_at_unknown(&self, state: &mut State) -> Result<(), DeviceError> {
+    fn look_at_unknown(&self, state: &mut State, sectors: &[u64]) -> Result<(), DeviceError> {
         if !state.unknown.contains(&true) {
             return Ok(());
         }
         self.disk.drop_cached()?;
         let State { print, unknown, .. } = state;
-        for ((sums, unknown), sector) in print.sums.iter_mut().zip(unknown).zip(&self.sectors) {
+        for ((sums, unknown), sector) in print.sums.iter_mut().zip(unknown).zip(sectors) {
             let place = std::slice::from_ref(sector);
             if *unknown {
                 sums.after = read_sums(&*self.disk, place)?[0].unwrap_or(UNKNOWN);
@@ -278,15 +272,35 @@ impl InPlaceDisk {
         Ok(())
     }
 
-    /// Whether a batch writes to sectors of the fingerprint.
-    fn touches(&self, batch: &[Io<'_>]) -> bool {
+    /// Whether a batch writes to these sectors, or before the file has their checksums.
+    fn touches(&self, sectors: &[u64], batch: &[Io<'_>]) -> bool {
         batch.iter().any(|io| match io {
             Io::Write { offset, data } if *offset >= LABEL_AREA_BYTES => {
-                !self.places(offset - LABEL_AREA_BYTES, data.len()).is_empty()
+                !places(sectors, offset - LABEL_AREA_BYTES, data.len()).is_empty()
+                    || self.is_unwritten.load(SeqCst)
             }
             Io::Write { .. } | Io::Read { .. } => false,
         })
     }
+}
+
+/// The places in the fingerprint with these `sectors` of those in these bytes of the disk.
+fn places(sectors: &[u64], offset: u64, length: usize) -> Range<usize> {
+    let end = offset + length as u64;
+    let first = sectors.partition_point(|sector| (sector + 1) * SECTOR_BYTES <= offset);
+    let last = sectors.partition_point(|sector| sector * SECTOR_BYTES < end);
+    first..last.max(first)
+}
+
+/// The places in the fingerprint of the sectors that `data` at `offset` covers, with their new checksums.
+fn sums_of<'a>(
+    sectors: &'a [u64],
+    (offset, data): (u64, &'a [u8]),
+) -> impl Iterator<Item = (usize, u32)> + 'a {
+    places(sectors, offset, data.len()).map(move |place| {
+        let from = (sectors[place] * SECTOR_BYTES - offset) as usize;
+        (place, checksum::of(&data[from..from + SECTOR_BYTES as usize]))
+    })
 }
 
 impl State {
@@ -327,29 +341,6 @@ fn no_label(why: &str) -> TierError {
     ))
 }
 
-/// The newest fingerprint, and whether a copy is damaged.
-fn read_print(file: &dyn Device) -> Result<(Fingerprint, bool), TierError> {
-    let mut buffer = AlignedBuffer::new(COPY_STRIDE as usize);
-    let mut newest: Option<Fingerprint> = None;
-    let mut faults = Vec::new();
-    for copy in 0..COPIES {
-        unreadable::read(file, LABEL_AREA_BYTES + copy * COPY_STRIDE, &mut buffer).map_err(disk_error)?;
-        match Fingerprint::decode(&buffer) {
-            Ok(found) if newest.as_ref().is_none_or(|best| best.sequence < found.sequence) => {
-                newest = Some(found);
-            }
-            Ok(_) => {}
-            Err(fault) => faults.push(format!("copy {copy}: {fault}")),
-        }
-    }
-    newest.map(|newest| (newest, !faults.is_empty())).ok_or_else(|| {
-        TierError::Refused(format!(
-            "the label file has no fingerprint that can be read ({}); restore it from a backup",
-            faults.join("; ")
-        ))
-    })
-}
-
 impl InPlaceDisk {
     /// Divides a range, which is not the label's: `rest` is called for what has no sector of the fingerprint,
     /// and
@@ -363,50 +354,25 @@ impl InPlaceDisk {
     ) -> Result<(), DeviceError> {
         let Some(offset) = offset.checked_sub(LABEL_AREA_BYTES) else { return Ok(()) };
         let (mut from, end) = (offset, offset + length);
-        for place in self.places(offset, length as usize) {
-            let kept = self.sectors[place] * SECTOR_BYTES / READ_BYTES * READ_BYTES;
-            let (kept, kept_end) = (kept.max(from), (kept + READ_BYTES).min(end));
-            if kept >= kept_end {
-                continue;
+        while from < end {
+            let kept = {
+                // The disk does not grow between the look and the call. `print` takes this itself.
+                let sectors = self.sectors.read();
+                let kept = places(&sectors, from, (end - from) as usize)
+                    .next()
+                    .map_or(end, |place| (sectors[place] * SECTOR_BYTES / READ_BYTES * READ_BYTES).max(from));
+                if kept > from {
+                    rest(from, kept - from)?;
+                }
+                kept
+            };
+            from = (kept / READ_BYTES * READ_BYTES + READ_BYTES).min(end);
+            if kept < from {
+                print(kept, from - kept)?;
             }
-            if kept > from {
-                rest(from, kept - from)?;
-            }
-            print(kept, kept_end - kept)?;
-            from = kept_end;
         }
-        if from < end { rest(from, end - from) } else { Ok(()) }
+        Ok(())
     }
-}
-
-fn can_be_read(read: Result<(), DeviceError>) -> Result<bool, DeviceError> {
-    match read {
-        Err(error) if error.is_unreadable() => Ok(false),
-        read => read.map(|()| true),
-    }
-}
-
-/// The checksums of these sectors of `disk`. `None`: the sector cannot be read, which proves nothing.
-fn read_sums(disk: &dyn Device, places: &[u64]) -> Result<Vec<Option<u32>>, DeviceError> {
-    let capacity = disk.geometry().capacity_bytes;
-    let mut buffer = AlignedBuffer::new(READ_BYTES as usize);
-    let mut sums = Vec::with_capacity(places.len());
-    let mut at = 0;
-    while at < places.len() {
-        let first = places[at] * SECTOR_BYTES / READ_BYTES * READ_BYTES;
-        let length = READ_BYTES.min(capacity - first) as usize;
-        let is_whole = can_be_read(disk.read(first, &mut buffer[..length]))?;
-        while at < places.len() && places[at] * SECTOR_BYTES < first + length as u64 {
-            let offset = places[at] * SECTOR_BYTES;
-            let from = (offset - first) as usize;
-            let sector = &mut buffer[from..from + SECTOR_BYTES as usize];
-            // Its neighbour may be the one that cannot be read.
-            let is_there = is_whole || can_be_read(disk.read(offset, sector))?;
-            sums.push(is_there.then(|| checksum::of(sector)));
-            at += 1;
-        }
-    }
-    Ok(sums)
 }
 
 impl Device for InPlaceDisk {
@@ -417,7 +383,8 @@ impl Device for InPlaceDisk {
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         // Held until the disk has the new content, so that fingerprint and disk change in one order.
-        let mut state = self.touches(batch).then(|| self.state.lock());
+        let sectors = self.sectors.read();
+        let mut state = self.touches(&sectors, batch).then(|| self.state.lock());
         let mut of_disk = Vec::with_capacity(batch.len());
         for io in batch {
             match io {
@@ -443,11 +410,16 @@ impl Device for InPlaceDisk {
         });
         let writes: Vec<_> = writes.collect();
         // If the file has failed, nothing was written: the sectors have what they had.
-        self.expect(state, &writes).and_then(|()| self.disk.run(&mut of_disk)).inspect_err(|_| {
+        self.expect(state, &sectors, &writes).and_then(|()| self.disk.run(&mut of_disk)).inspect_err(|_| {
             for (offset, data) in &writes {
-                state.unknown[self.places(*offset, data.len())].fill(true);
+                state.unknown[places(&sectors, *offset, data.len())].fill(true);
             }
         })
+    }
+
+    fn resize(&self, _: Option<u64>) -> Result<u64, DeviceError> {
+        // Its fingerprint has to know ([`InPlaceDisk::grow`]).
+        Ok(self.geometry().capacity_bytes)
     }
 
     fn sync(&self) -> Result<(), DeviceError> {

@@ -70,6 +70,7 @@ ranks! {
     Steering: Blocks, One, "steering", "The bypass of the cache of a volume.";
     BlockLog: Blocks, One, "block log", "What the block door's server has told in its log.";
     SeenCache: Blocks, One, "seen cache", "What reports see of a volume's cache.";
+    DevicePaths: Blocks, One, "device paths", "Where the devices of a volume are.";
     Modification: Parks, One, "structure modification", "One split, unlink or new table at a time.";
     Checkpoint: Parks, One, "checkpoint", "One database checkpoint at a time.";
     LogRoom: Parks, One, "log room", "A reservation of bytes that an operation may append.";
@@ -99,6 +100,7 @@ ranks! {
     SlotDirectory: Parks, One, "slot-directory block", "A block of the slot directory, while it is written to flash.";
     StagingBuffer: Parks, Several, "staging buffer", "A group's pages (flash tier) or one page (disk layer).";
     SharedGroup: Blocks, Bare, "shared staging group", "A group's pages, where processes share them: each latch is in their memory.";
+    FingerprintSectors: Parks, One, "sectors of the fingerprint", "Which sectors of a disk in place are in its fingerprint: held shared by writes, and alone while the disk grows.";
     Fingerprint: Parks, One, "disk fingerprint", "The checksums in the label file of a disk that is used in place, while a sector of them is written.";
     RedoSync: Parks, Several, "sync of a device that redoes", "The sync of a device that remembers what is not durable: one at a time.";
     RedoTurn: Parks, Several, "turn of a device that redoes", "Held shared by writes, and alone while bytes are written again after a failed sync.";

@@ -1,0 +1,63 @@
+//! Reading a fingerprint, and the sectors that it is of.
+
+use super::READ_BYTES;
+use crate::buffer::AlignedBuffer;
+use crate::error::disk_error;
+use crate::{TierError, unreadable};
+use entresol_device::{Device, DeviceError};
+use entresol_format::checksum;
+use entresol_format::fingerprint::{COPIES, COPY_STRIDE, Fingerprint, SECTOR_BYTES};
+use entresol_format::label::LABEL_AREA_BYTES;
+
+/// The newest fingerprint, and whether a copy is damaged.
+pub(super) fn read_print(file: &dyn Device) -> Result<(Fingerprint, bool), TierError> {
+    let mut buffer = AlignedBuffer::new(COPY_STRIDE as usize);
+    let mut newest: Option<Fingerprint> = None;
+    let mut faults = Vec::new();
+    for copy in 0..COPIES {
+        unreadable::read(file, LABEL_AREA_BYTES + copy * COPY_STRIDE, &mut buffer).map_err(disk_error)?;
+        match Fingerprint::decode(&buffer) {
+            Ok(found) if newest.as_ref().is_none_or(|best| best.sequence < found.sequence) => {
+                newest = Some(found);
+            }
+            Ok(_) => {}
+            Err(fault) => faults.push(format!("copy {copy}: {fault}")),
+        }
+    }
+    newest.map(|newest| (newest, !faults.is_empty())).ok_or_else(|| {
+        TierError::Refused(format!(
+            "the label file has no fingerprint that can be read ({}); restore it from a backup",
+            faults.join("; ")
+        ))
+    })
+}
+
+fn can_be_read(read: Result<(), DeviceError>) -> Result<bool, DeviceError> {
+    match read {
+        Err(error) if error.is_unreadable() => Ok(false),
+        read => read.map(|()| true),
+    }
+}
+
+/// The checksums of these sectors of `disk`. `None`: the sector cannot be read, which proves nothing.
+pub(super) fn read_sums(disk: &dyn Device, places: &[u64]) -> Result<Vec<Option<u32>>, DeviceError> {
+    let capacity = disk.geometry().capacity_bytes;
+    let mut buffer = AlignedBuffer::new(READ_BYTES as usize);
+    let mut sums = Vec::with_capacity(places.len());
+    let mut at = 0;
+    while at < places.len() {
+        let first = places[at] * SECTOR_BYTES / READ_BYTES * READ_BYTES;
+        let length = READ_BYTES.min(capacity - first) as usize;
+        let is_whole = can_be_read(disk.read(first, &mut buffer[..length]))?;
+        while at < places.len() && places[at] * SECTOR_BYTES < first + length as u64 {
+            let offset = places[at] * SECTOR_BYTES;
+            let from = (offset - first) as usize;
+            let sector = &mut buffer[from..from + SECTOR_BYTES as usize];
+            // Its neighbour may be the one that cannot be read.
+            let is_there = is_whole || can_be_read(disk.read(offset, sector))?;
+            sums.push(is_there.then(|| checksum::of(sector)));
+            at += 1;
+        }
+    }
+    Ok(sums)
+}
