@@ -22,16 +22,21 @@ pub(crate) fn flash_in_use(config: &VolumeConfig) -> PathBuf {
     if is_next { next.clone() } else { config.flash.clone() }
 }
 
-/// The flash device at `config.flash_next`, if one is named there that is not the present one.
-pub(crate) fn next_flash(config: &VolumeConfig) -> Result<Option<(Arc<dyn Device>, PathBuf)>, OpenError> {
-    let Some(next) = config.flash_next.clone().filter(|next| *next != config.flash) else { return Ok(None) };
-    check_two_devices(&VolumeConfig { flash: next.clone(), ..config.clone() })?;
-    Ok(Some((open("flash", &next, config.direct_io)?, next)))
+/// The configuration with the next flash in its place. `None`: none is named that is not the present one.
+pub(crate) fn with_next_flash(config: &VolumeConfig) -> Option<VolumeConfig> {
+    let next = config.flash_next.clone().filter(|next| *next != config.flash)?;
+    Some(VolumeConfig { flash: next, flash_next: None, ..config.clone() })
 }
 
-/// Begins an empty cache on `config.flash_next`, or on another size of the present flash, for a volume without
-/// a server: all dirty pages are copied to disk first. `bytes`: of the flash; `None`: all. Returns the outcome
-/// of the detach, and the configuration with the flash and the number of slots.
+/// Opens the flash of this configuration.
+pub(crate) fn open_flash(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenError> {
+    check_two_devices(config)?;
+    open("flash", &config.flash, config.direct_io)
+}
+
+/// Begins an empty cache on `config.flash_next`, or on another size of the present flash, for a volume
+/// without a server: all dirty pages are copied to disk first. `bytes`: of the flash; `None`: all. Returns
+/// the outcome of the detach, and the configuration with the flash and the number of slots.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -40,24 +45,16 @@ pub fn resize_volume(
     bytes: Option<u64>,
     loss: Loss,
 ) -> Result<(DetachReport, VolumeConfig), OpenError> {
-    let (slots, flash) = {
-        let next = next_flash(config)?;
-        let (device, path) = match &next {
-            Some((device, path)) => (device.clone(), path.clone()),
-            None => (open("flash", &config.flash, config.direct_io)?, config.flash.clone()),
-        };
-        let after = VolumeConfig { flash: path, ..config.clone() };
-        (after.options_for(room_on(&*device, bytes)?)?.slots(), after.flash)
-    };
+    let after = with_next_flash(config).unwrap_or_else(|| config.clone());
+    let slots = after.options_for(room_on(&*open_flash(&after)?, bytes)?)?.slots();
     let report = detach_volume(config, loss)?;
-    let after = VolumeConfig { slots, flash, flash_next: None, ..config.clone() };
+    let after = VolumeConfig { slots, flash_next: None, ..after };
     let (volume, _) = open_volume(&after)?;
     volume.close()?;
     drop(volume);
     remove_ended_journal(&after);
     if bytes.is_some() {
-        let flash = open("flash", &after.flash, after.direct_io)?;
-        let cut = flash.resize(bytes);
+        let cut = open_flash(&after)?.resize(bytes);
         cut.inspect_err(|error| tracing::warn!("the flash keeps its size: {error}")).ok();
     }
     Ok((report, after))

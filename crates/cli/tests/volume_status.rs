@@ -284,6 +284,8 @@ fn a_volume_that_is_open_elsewhere_is_told_as_such() {
 #[test]
 fn a_watch_prints_rates_as_json_lines() {
     let folder = volume("write-back");
+    // Dirty pages stay so.
+    done(&["volume", "set", &folder.at("data.toml"), "dirty-age-seconds", "0"]);
     let server = ReadCounts::start(&folder, &[]);
     let mut watch = Command::new(env!("CARGO_BIN_EXE_entresol"))
         .args(["volume", "status", &folder.at("data.toml"), "--watch", "1", "--json"])

@@ -3,10 +3,10 @@
 //! cancels the work: what was copied to disk stays there, and nothing else has changed.
 
 use super::Shared;
-use crate::resize::next_flash;
+use crate::resize::{open_flash, with_next_flash};
 use crate::volume::{Watch, told_of_loss};
 use crate::words;
-use crate::{DailyWrites, Loss, NewFlash, SteerOptions, VolumeConfig, VolumeStatus};
+use crate::{DailyWrites, Loss, NewDevice, NewFlash, OpenError, SteerOptions, VolumeConfig, VolumeStatus};
 use entresol_engine::{Progress, TierError};
 use entresol_runtime::{now, spawn};
 use serde::{Deserialize, Serialize};
@@ -168,13 +168,16 @@ fn set_flash(
     loss: Loss,
     watch: Watch<'_>,
 ) -> Result<(), ControlReply> {
-    let device = next_flash(config).map_err(|error| ControlReply::Error(error.to_string()))?;
-    let flash = device.as_ref().map_or(&config.flash, |(_, path)| path).clone();
-    let after = VolumeConfig { flash, ..config.clone() };
-    // As the next server computes it, with this flash.
-    let origin = device.as_ref().map(|_| crate::journal::origin(&after)).transpose();
-    let origin = origin.map_err(|error| ControlReply::Error(error.to_string()))?;
-    let new = NewFlash { device, origin, bytes, options: &|bytes| after.options_for(bytes) };
+    let refused = |error: OpenError| ControlReply::Error(error.to_string());
+    let next = with_next_flash(config);
+    let after = next.as_ref().unwrap_or(config);
+    let open = || open_flash(after).map_err(|error| TierError::Config(error.to_string()));
+    let device = |next: &VolumeConfig| -> Result<NewDevice<'_>, OpenError> {
+        // As the next server computes it.
+        Ok(NewDevice { path: next.flash.clone(), open: &open, origin: crate::journal::origin(next)? })
+    };
+    let device = next.as_ref().map(device).transpose().map_err(refused)?;
+    let new = NewFlash { device, bytes, options: &|bytes| after.options_for(bytes) };
     came_to_its_end(shared, shared.volume.set_flash_watched(new, loss, watch))
 }
 

@@ -55,8 +55,8 @@ pub use options::CacheOptions;
 pub use phases::{Loss, Watch, told_of_loss};
 pub(crate) use replay::{follow_no_journal, journal_is_gone};
 pub(crate) use report::Health;
-pub use size::NewFlash;
 pub(crate) use size::room_on;
+pub use size::{NewDevice, NewFlash};
 pub use status::{Condition, DeviceStatus, JournalStatus, Lost, RequestCounts, UnderWay, VolumeStatus};
 
 use crate::journal::{Journal, Kind};

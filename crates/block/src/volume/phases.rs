@@ -3,6 +3,7 @@
 
 use super::replay::{follow_no_journal, in_tier};
 use super::seen::Turn;
+use super::size::Place;
 use super::{Cache, CacheOptions, Volume, VolumeError};
 use crate::journal::Origin;
 use entresol_core::{Mode, PageId, WritebackOptions};
@@ -152,7 +153,7 @@ impl Volume {
     }
 
     fn begin_empty(&self, held: &mut Option<Cache>, new: CacheOptions, loss: Loss) -> Result<(), TierError> {
-        self.begin_empty_on(held, (new, None), loss)
+        self.begin_empty_on(held, new, None, loss)
     }
 
     /// Copies all dirty pages to disk, and begins an empty cache with the options `new`, on another flash
@@ -160,7 +161,8 @@ impl Volume {
     pub(super) fn begin_empty_on(
         &self,
         held: &mut Option<Cache>,
-        (new, on): (CacheOptions, Option<(Arc<dyn Device>, Option<Origin>)>),
+        new: CacheOptions,
+        place: Option<Place>,
         loss: Loss,
     ) -> Result<(), TierError> {
         let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
@@ -177,11 +179,11 @@ impl Volume {
             Ok(Cache { tier, flash: Some(flash.clone()), options })
         };
         // A failed flash is not used again, unless another device is in its place.
-        let (on, origin) = on.unzip();
-        let Some(place) = on.as_ref().or(flash.as_ref()) else { return Ok(()) };
+        let (other, origin) = place.map(|place| (place.flash, place.origin)).unzip();
+        let Some(on) = other.as_ref().or(flash.as_ref()) else { return Ok(()) };
         let keeper = |origin: Option<Origin>| Some(self.journal.as_ref()?.exchange_origin(origin?));
         let before = keeper(origin.flatten());
-        match begin(new, place) {
+        match begin(new, on) {
             Ok(cache) => *held = Some(cache),
             Err(error) => {
                 keeper(before);

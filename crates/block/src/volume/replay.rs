@@ -281,8 +281,8 @@ impl Volume {
     }
 
     /// Writes what `record` says, but for pages that were written past the flash `later`: the disk has them.
-    /// A part of a page that cannot be read cannot be written. The page is lost then, and is named: its version
-    /// of before the write, which may be readable another time, is not to follow an acknowledged one.
+    /// A part of a page that cannot be read cannot be written. The page is lost then, and is named: its
+    /// version of before the write, which may be readable another time, is not to follow an acknowledged one.
     fn carry_out_again(
         &self,
         cache: &Cache,

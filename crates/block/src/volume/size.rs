@@ -23,14 +23,29 @@ use std::sync::atomic::Ordering::SeqCst;
 
 /// The flash that a volume is to have.
 pub struct NewFlash<'a> {
-    /// The device with its path; `None`: the present one.
-    pub device: Option<(Arc<dyn Device>, PathBuf)>,
-    /// The keeper of the journal with that device.
-    pub origin: Option<Origin>,
+    /// The device; `None`: the present one.
+    pub device: Option<NewDevice<'a>>,
     /// Bytes of it that the cache may use; `None`: all. A regular file gets this size.
     pub bytes: Option<u64>,
     /// The options of a cache on so many bytes.
     pub options: &'a dyn Fn(u64) -> Result<CacheOptions, ConfigError>,
+}
+
+/// A flash device that is to take the place of the present one.
+pub struct NewDevice<'a> {
+    /// Its path.
+    pub path: PathBuf,
+    /// How it is opened.
+    pub open: &'a dyn Fn() -> Result<Arc<dyn Device>, TierError>,
+    /// The keeper of the journal with that device.
+    pub origin: Origin,
+}
+
+/// The place of a new cache.
+pub(super) struct Place {
+    pub flash: Arc<dyn Device>,
+    /// The keeper of the journal then; `None`: that of before.
+    pub origin: Option<Origin>,
 }
 
 /// Bytes of `device` that may be used, if `wanted` are to be. A regular file grows to that.
@@ -53,8 +68,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`TierError::Config`] for what is not possible, and [`TierError::Losing`] as of [`Volume::drain`]:
-    /// nothing has changed. Else the cache is of the old size on the old flash, empty; if that cannot be made,
-    /// the disk alone serves.
+    /// nothing has changed. Else the cache is of the old size on the old flash, empty; if that cannot be
+    /// made, the disk alone serves.
     pub fn set_flash_watched(
         &self,
         new: NewFlash<'_>,
@@ -62,21 +77,27 @@ impl Volume {
         watch: Watch<'_>,
     ) -> Result<bool, TierError> {
         let turn = self.turn(if new.device.is_some() { "exchange of the flash" } else { "resize" });
-        let (device, path) = new.device.unzip();
-        let device = device
-            .map(|device| -> Arc<dyn Device> { CountedDevice::new(device, &self.devices.flash) })
-            .or_else(|| self.cache.read().as_ref()?.flash.clone())
-            .ok_or_else(|| {
-                TierError::Refused("the disk alone serves; there is no cache to change".to_owned())
-            })?;
+        if new.device.as_ref().is_some_and(|new| new.path == self.devices.paths().flash) {
+            // The change before this one has made it so.
+            return Ok(true);
+        }
+        let device = match &new.device {
+            Some(new) => Some(CountedDevice::new((new.open)()?, &self.devices.flash) as Arc<dyn Device>),
+            None => self.cache.read().as_ref().and_then(|cache| cache.flash.clone()),
+        };
+        let device = device.ok_or_else(|| {
+            TierError::Refused("the disk alone serves; there is no cache to change".to_owned())
+        })?;
         let bytes = room_on(&*device, new.bytes)?;
         let options = (new.options)(bytes).map_err(|error| TierError::Config(error.to_string()))?;
         if !self.prepare(watch)? {
             return Ok(false);
         }
+        let (path, origin) = new.device.map(|new| (new.path, new.origin)).unzip();
         {
             let mut held = self.change(&turn);
-            let begun = self.begin_empty_on(&mut held, (options, Some((device.clone(), new.origin))), loss);
+            let place = Place { flash: device.clone(), origin };
+            let begun = self.begin_empty_on(&mut held, options, Some(place), loss);
             begun.inspect_err(|_| held.iter().for_each(|cache| self.limit_dirt(&*cache.tier)))?;
         }
         if let Some(path) = path {

@@ -2,8 +2,10 @@
 
 use super::values;
 use clap::{Args, Subcommand};
+use entresol_engine::bytes_of;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// `entresol volume`.
 #[derive(Debug, Subcommand)]
@@ -77,7 +79,7 @@ pub enum Volume {
         #[command(flatten)]
         volume: VolumeArgs,
         /// Bytes of the flash that the cache uses, such as 200G, or max; a regular file gets that size
-        #[arg(long, value_name = "BYTES", value_parser = values::flash_size)]
+        #[arg(long, value_name = "BYTES")]
         flash_size: Option<FlashSize>,
         #[command(flatten)]
         loss: LossArgs,
@@ -93,7 +95,7 @@ pub enum Volume {
         /// The new flash device: a block device or a file, with nothing on it
         flash: PathBuf,
         /// Bytes of it that the cache uses, such as 200G; a regular file gets that size
-        #[arg(long, value_name = "BYTES", value_parser = values::flash_size)]
+        #[arg(long, value_name = "BYTES")]
         flash_size: Option<FlashSize>,
         #[command(flatten)]
         loss: LossArgs,
@@ -139,6 +141,19 @@ pub enum FlashSize {
     Max,
     /// So many bytes.
     Bytes(u64),
+}
+
+impl FromStr for FlashSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "max" => Ok(Self::Max),
+            _ => bytes_of(text).filter(|bytes| *bytes > 0).map(Self::Bytes).ok_or_else(|| {
+                "give a number of bytes such as 200G, or max for all of the device".to_owned()
+            }),
+        }
+    }
 }
 
 impl FlashSize {

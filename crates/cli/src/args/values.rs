@@ -1,10 +1,8 @@
 //! Values on the command line: each parser says in one sentence what was found and what is allowed.
 
-use super::FlashSize;
 use super::columns::TimeUnit;
 use entresol_core::{Cache, FRAGMENT_PAGES_MAX, Mode, PolicyKind, System};
 use entresol_device::{Model, Profile};
-use entresol_engine::bytes_of;
 use entresol_lab::config::{Redo, Warmup};
 use entresol_lab::replay;
 use entresol_lab::reproduce::Paper;
@@ -266,17 +264,6 @@ pub fn bytes(text: &str) -> Result<f64, String> {
         _ => Err(format!(
             "{text:?} is no size; give a number above 0 with MB, GB, TB, MiB, GiB or TiB, e.g. 2TB"
         )),
-    }
-}
-
-/// Bytes of flash, or all of it.
-pub fn flash_size(text: &str) -> Result<FlashSize, String> {
-    match text {
-        "max" => Ok(FlashSize::Max),
-        _ => bytes_of(text)
-            .filter(|bytes| *bytes > 0)
-            .map(FlashSize::Bytes)
-            .ok_or_else(|| "give a number of bytes such as 200G, or max for all of the device".to_owned()),
     }
 }
 

@@ -1,7 +1,6 @@
-//! A disk that has grown while it is in use. The fingerprint's sectors depend on the size, so it is made anew.
-//!
-//! Invariant: no write is under way meanwhile. So no sector of the new fingerprint is written between the read
-//! of it and the record of what it has.
+//!A disk that has grown while it is in use. The fingerprint's sectors depend on the size, so it is made anew.
+//!Invariant: no write is under way meanwhile. So no sector of the new fingerprint is written between the read
+//!of it and the record of what it has.
 
 use super::print::read_sums;
 use super::{InPlaceDisk, sectors};

@@ -19,7 +19,8 @@ pub struct TestArgs {
     /// Where the files of the run are [default: target/block].
     #[arg(long, value_name = "FOLDER", global = true)]
     folder: Option<PathBuf>,
-    /// Kills in each mode [default: 30; of the suite guest 4].
+    /// Kills in each mode [default: 30; of the suite guest 4]; of the suite changes, their number [default:
+    /// 1000].
     #[arg(long, global = true)]
     rounds: Option<u32>,
     /// Modes of the cache.
@@ -50,6 +51,8 @@ enum Suite {
     Postgres,
     /// The devices below a volume fail in eight ways, below six caches, under load and idle.
     Faults,
+    /// Resizes, exchanges, modes, policies, drains that are cancelled: all under load, with kills.
+    Changes,
     /// As `filesystem`, in a guest of QEMU with the kernel's own drivers: the file system stays mounted.
     Guest(guest::GuestArgs),
 }
@@ -68,6 +71,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::Filesystem => filesystem::test(rig, arguments),
         Suite::Postgres => database::test(rig, arguments),
         Suite::Faults => faults::test(rig, arguments),
+        Suite::Changes => faults::changes(rig, arguments),
         Suite::Guest(guest) => {
             let rig = || Rig::with_features(arguments.folder.as_deref(), guest.features());
             guest::test(rig, guest, arguments)
