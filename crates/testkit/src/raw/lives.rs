@@ -6,11 +6,11 @@ use super::devices::written_by_others;
 use super::life::{self, Life};
 use super::moments::Moments;
 use super::opened::Opened;
-use super::options::{flash_bytes_of, options};
+use super::options::{flash_bytes_of, options, without_writeback};
 use super::oracle::{Oracle, Shared};
 use super::{
-    CLOSED, Examined, FAULTS, KILLS, LIVES, MOMENTS, PAGES, RawLives, TRIMS, failed, files, live_together,
-    simulation, survival,
+    CLOSED, Examined, FAULTS, KILLS, LIVES, MOMENTS, PAGES, RawLives, STAYS, TRIMS, failed, files,
+    live_together, simulation, survival,
 };
 use crate::machine::Media;
 use entresol_block::CacheOptions;
@@ -208,6 +208,9 @@ impl Between {
             options = options.in_mode(mode).map_err(failed)?;
         }
         let (sim_seed, mut choices) = (self.rng.next_u64(), Rng::new(self.rng.next_u64()));
+        if Rng::new(sim_seed ^ STAYS).below(2) == 0 {
+            options = without_writeback(self.cache, options);
+        }
         let failing = self.failing(options.mode(), &plan, cut_off, sim_seed);
         let known = self.known.clone();
         let Self { cache, in_place, .. } = *self;

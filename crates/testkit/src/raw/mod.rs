@@ -54,6 +54,8 @@ const KILLS: u64 = 0x4111;
 const FAULTS: u64 = 0xfa17;
 /// As [`KILLS`], of the choice of lives whose trims reach the disk.
 const TRIMS: u64 = 0x7213;
+/// As [`KILLS`], of the choice of lives in which dirty pages stay.
+const STAYS: u64 = 0x57a7;
 /// As [`KILLS`], of what happens while the cache is closed.
 const CLOSED: u64 = 0xc105;
 /// As [`KILLS`], of the choice of moments.

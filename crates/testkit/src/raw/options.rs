@@ -18,6 +18,20 @@ const QUICK_FLASH: Costs = Costs::of_times_ns([50_000, 5_000, 4_000, 2_000, 300_
 /// pages.
 const QUICK_WRITEBACK: WritebackOptions = WritebackOptions { age_ns: 4_000_000, dirty_max: u32::MAX };
 
+/// Dirty pages are copied when their room is needed.
+const NO_WRITEBACK: WritebackOptions = WritebackOptions { age_ns: u64::MAX, dirty_max: u32::MAX };
+
+/// The options of a life in which dirty pages stay, also while the cache is idle. A volume copies them then,
+/// unless its owner says otherwise.
+pub(super) fn without_writeback(cache: Cache, options: CacheOptions) -> CacheOptions {
+    match options {
+        CacheOptions::Pages(options) if options.writeback.is_some() || cache.door.is_some() => {
+            TierOptions { writeback: Some(NO_WRITEBACK), ..options }.into()
+        }
+        options => options,
+    }
+}
+
 /// Whether dirty pages of this cache are copied to disk behind its clients: of two policies, others behind
 /// the door than in front of it.
 fn copies_behind(cache: Cache) -> bool {
