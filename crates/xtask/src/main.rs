@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use entresol_xtask::block;
 use entresol_xtask::mutants::{self, MutantsArgs};
-use entresol_xtask::postgres::{self, BenchArgs, BuildArgs, RunArgs, TestArgs};
+use entresol_xtask::postgres::{self, BenchArgs, BuildArgs, RunArgs, TestArgs, TryArgs};
 use std::process::ExitCode;
 
 /// Work on this repository that cargo cannot do.
@@ -30,8 +30,11 @@ enum Work {
 
 #[derive(Subcommand)]
 enum Postgres {
-    /// Patches PostgreSQL 17.11, builds it and installs it to target/postgres/17.11.
+    /// Patches PostgreSQL, builds it and installs it to target/postgres/VERSION.
     Build(BuildArgs),
+    /// Patches and builds a minor version that was never tried, and runs the gate's suites over it. If all
+    /// pass, it is one of those that `build` takes.
+    Try(TryArgs),
     /// Starts the built server on DATA, which is made if it does not exist, until Ctrl-C.
     Run(RunArgs),
     /// Tests the patched server.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.work {
         Work::Postgres(Postgres::Build(arguments)) => postgres::build(&arguments),
+        Work::Postgres(Postgres::Try(arguments)) => postgres::try_version(&arguments),
         Work::Postgres(Postgres::Run(arguments)) => postgres::run(&arguments),
         Work::Postgres(Postgres::Test(arguments)) => postgres::test(&arguments),
         Work::Postgres(Postgres::Bench(arguments)) => postgres::bench(&arguments),

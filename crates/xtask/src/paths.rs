@@ -1,18 +1,16 @@
 //! Where things are.
 
+use crate::postgres::version::Version;
 use std::path::{Path, PathBuf};
-
-/// The PostgreSQL that is built.
-pub const VERSION: &str = "17.11";
 
 /// The repository.
 pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders above this crate")
 }
 
-/// The patches and the source's checksum.
-pub fn patches() -> PathBuf {
-    repository().join("doors/postgres/patches").join(VERSION)
+/// The patches of a major version of PostgreSQL, and the checksums of its sources.
+pub fn patches(major: u32) -> PathBuf {
+    repository().join("doors/postgres/patches").join(major.to_string())
 }
 
 /// The extension's sources.
@@ -39,11 +37,11 @@ pub fn postgres() -> PathBuf {
 }
 
 /// The installed server.
-pub fn installed() -> PathBuf {
-    postgres().join(VERSION)
+pub fn installed(version: Version) -> PathBuf {
+    postgres().join(version.to_string())
 }
 
 /// The unpacked, patched and built source.
-pub fn source() -> PathBuf {
-    postgres().join(format!("source-{VERSION}"))
+pub fn source(version: Version) -> PathBuf {
+    postgres().join(format!("source-{version}"))
 }

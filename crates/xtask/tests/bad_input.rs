@@ -29,6 +29,12 @@ fn bad_input_is_refused() {
 
     let said = refused(&["postgres", "build", "--source", "absent.tar.bz2"]);
     assert!(said.contains("absent.tar.bz2 is no file; bring"), "{said}");
+    let said = refused(&["postgres", "build", "--version", "16"]);
+    assert!(said.contains("name a major version (17 and 18), or a minor one"), "{said}");
+    let said = refused(&["postgres", "build", "--version", "17.1"]);
+    assert!(said.contains("17.1 was not tried") && said.contains("try 17.1 --source FILE"), "{said}");
+    let said = refused(&["postgres", "try", "18.1", "--user", "nobody", "--source", "absent.tar.bz2"]);
+    assert!(said.contains("absent.tar.bz2 is no file"), "{said}");
     let said = refused(&["postgres", "run", full, "--user", "nobody"]);
     assert!(said.contains("is not empty and no PostgreSQL cluster; nothing was changed"), "{said}");
     let said = refused(&["postgres", "run", full, "--user", "a user that does not exist"]);

@@ -13,6 +13,7 @@
 #endif
 
 #include "entresol.h"
+#include "major.h"
 #include "port/atomics.h"
 #include "storage/flashcache.h"
 #include "storage/lwlock.h"

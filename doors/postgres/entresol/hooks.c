@@ -13,7 +13,6 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "postmaster/interrupt.h"
-#include "postmaster/startup.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -580,7 +579,7 @@ drain_for_upgrade(void)
 	door_set_state(DOOR_DRAINING);
 	while (door_state() == DOOR_DRAINING)
 	{
-		HandleStartupProcInterrupts();
+		process_startup_interrupts();
 		pg_usleep(POLL_US);
 	}
 	if (door_state() == DOOR_NOT_DRAINED)
@@ -609,7 +608,7 @@ startup(const FlashCacheStartup *at)
 	door_set_state(DOOR_ASKED);
 	for (int waited = 0; door_state() == DOOR_ASKED; waited += POLL_US)
 	{
-		HandleStartupProcInterrupts();
+		process_startup_interrupts();
 		if (waited >= WORKER_PATIENCE_US && pg_atomic_read_u32(&door->worker) == 0)
 			ereport(FATAL,
 					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),

@@ -28,7 +28,6 @@
 #include "access/xloginsert.h"
 #include "catalog/pg_control.h"
 #include "common/file_perm.h"
-#include "common/relpath.h"
 #include "storage/fd.h"
 
 #define KEPT_FILE "entresol/kept_out"
@@ -439,7 +438,7 @@ redo_all(const KeptFile *noted, uint32 n)
 	}
 	for (uint32 i = 0; i < n; i++)
 	{
-		char	   *path = relpathperm(noted[i].locator, MAIN_FORKNUM);
+		char	   *path = path_of_fork(noted[i].locator, MAIN_FORKNUM);
 
 		if (find(noted[i].locator) || access(path, F_OK) == 0)
 			redo_file(&noted[i]);

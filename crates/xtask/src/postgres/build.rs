@@ -1,8 +1,8 @@
 //! `cargo xtask postgres build`.
 
-use super::source;
 use super::tools::{self, Tools};
-use super::{kept, module};
+use super::version::{Source, Version, Wanted, meant};
+use super::{kept, module, source};
 use crate::paths;
 use crate::programs::{output, sha256};
 use crate::progress::Progress;
@@ -15,8 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What `build` may be told.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug)]
 pub struct BuildArgs {
+    /// The PostgreSQL that is meant: a minor version that was tried with the patches, as 18.6, or a major
+    /// one, of which the newest one is taken that was tried and can be had.
+    #[arg(long, value_name = "VERSION", default_value_t)]
+    pub version: Wanted,
     /// PostgreSQL's source as Debian has it; its checksum is in doors/postgres/patches.
     #[arg(long, value_name = "FILE")]
     pub source: Option<PathBuf>,
@@ -25,53 +29,79 @@ pub struct BuildArgs {
     pub assertions: bool,
 }
 
-/// One build: with assertions or without.
+/// One build of one version: with assertions or without.
 #[derive(Clone, Debug)]
 pub struct Build {
     /// The source, patched, with its objects.
     pub source: PathBuf,
     /// Where it is installed.
     pub installed: PathBuf,
+    of: Source,
     assertions: bool,
     /// With the patches of `doors/postgres`.
     patched: bool,
 }
 
 impl Build {
-    /// The build that `assertions` names, whether it was made or not.
-    pub fn named(assertions: bool) -> Self {
-        let suffix = if assertions { "-assertions" } else { "" };
+    /// The build of this source, whether it was made or not.
+    fn new(of: Source, assertions: bool, patched: bool) -> Self {
+        let suffix = match (assertions, patched) {
+            (true, _) => "-assertions",
+            (false, true) => "",
+            (false, false) => "-stock",
+        };
         let beside = |path: PathBuf| PathBuf::from(format!("{}{suffix}", path.display()));
-        Build {
-            source: beside(paths::source()),
-            installed: beside(paths::installed()),
-            assertions,
-            patched: true,
-        }
+        let (source, installed) = (beside(paths::source(of.version)), beside(paths::installed(of.version)));
+        Build { source, installed, of, assertions, patched }
     }
 
-    /// PostgreSQL as it is, made if it is not there.
+    /// PostgreSQL of this build's version as it is, made if it is not there.
     ///
     /// # Errors
     ///
     /// As [`build`].
-    pub fn stock(steps: &Steps) -> Result<Self> {
-        let named = |path: PathBuf| PathBuf::from(format!("{}-stock", path.display()));
-        let build = Build {
-            source: named(paths::source()),
-            installed: named(paths::installed()),
-            assertions: false,
-            patched: false,
-        };
-        let recipe = build.recipe()?;
-        if !build.is_made_of(&recipe) {
-            build.remove()?;
-            if !kept::restore(&build, &recipe)? {
-                compile(&build, &Tools::for_build()?, &source::find_source(None)?, steps)?;
-                build.record(&recipe)?;
-            }
+    pub fn stock(&self) -> Result<Self> {
+        let build = Build::new(self.of.clone(), false, false);
+        if !build.is_there()? {
+            build.compile(&source::find_source(&build.of)?)?;
         }
         Ok(build)
+    }
+
+    /// The build of a source in `file` that may never have been tried, made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// A patch does not apply, or a step fails.
+    pub(super) fn of_new(of: Source, assertions: bool, file: &Path) -> Result<Self> {
+        let build = Build::new(of, assertions, true);
+        if !build.is_there()? {
+            build.compile(file)?;
+        }
+        Ok(build)
+    }
+
+    /// Whether the build is made of its recipe. One that is kept is unpacked; else what is there of an older
+    /// one is removed.
+    fn is_there(&self) -> Result<bool> {
+        let recipe = self.recipe()?;
+        if self.is_made_of(&recipe) {
+            return Ok(true);
+        }
+        self.remove()?;
+        kept::restore(self, &recipe)
+    }
+
+    /// Compiles and installs the source in `file`.
+    fn compile(&self, file: &Path) -> Result<()> {
+        let tools = Tools::for_build()?;
+        for (_, lost) in tools::without() {
+            eprintln!("not installed, so built without: {lost}");
+        }
+        let steps = Steps::new(&paths::postgres().join("build.log"))?;
+        eprintln!("PostgreSQL {}; log: {}", self.of.version, steps.log().display());
+        compile(self, &tools, file, &steps)?;
+        self.record(&self.recipe()?)
     }
 
     /// Removes what is there of an older build.
@@ -95,9 +125,19 @@ impl Build {
         fs::read_to_string(self.recipe_file()).is_ok_and(|made_of| made_of == recipe)
     }
 
+    /// What it is built of.
+    pub fn version(&self) -> Version {
+        self.of.version
+    }
+
     /// A program of the installed server.
     pub fn program(&self, name: &str) -> PathBuf {
         self.installed.join("bin").join(name)
+    }
+
+    /// What initdb is told for a cluster without checksums.
+    pub fn without_checksums(&self) -> &'static [&'static str] {
+        if self.of.version.major < 18 { &[] } else { &["--no-data-checksums"] }
     }
 
     /// Whether tests can stop the server at named points.
@@ -115,14 +155,15 @@ impl Build {
         if self.assertions {
             options.extend(["--enable-cassert", "--enable-injection-points"]);
         }
+        options.extend(tools::with(self.of.version.major));
         options.extend(tools::without().iter().map(|(option, _)| *option));
         options
     }
 
     /// Everything that the build depends on, as text.
     fn recipe(&self) -> Result<String> {
-        let mut recipe = format!("source {}\n", source::wanted()?.sha256);
-        let patches = if self.patched { source::patches()? } else { Vec::new() };
+        let mut recipe = format!("source {}\n", self.of.sha256);
+        let patches = if self.patched { source::patches(self.of.version.major)? } else { Vec::new() };
         for patch in patches {
             let name = patch.file_name().unwrap_or_default().to_string_lossy().into_owned();
             writeln!(recipe, "patch {} {name}", sha256(&patch)?)?;
@@ -153,12 +194,37 @@ pub fn build(arguments: &BuildArgs) -> Result<()> {
 /// What is missing: a tool, or the source while no build is there or kept.
 pub fn can_be_made(arguments: &BuildArgs) -> Result<()> {
     Tools::for_build()?;
-    let build = Build::named(arguments.assertions);
-    let recipe = build.recipe()?;
-    if build.is_made_of(&recipe) || kept::has(&recipe)? {
-        return Ok(());
+    choose(arguments).map(drop)
+}
+
+/// The build that is meant, and the file of its source if it is to be made. Of a major version: of the newest
+/// minor version that was tried, and is built, or can be.
+fn choose(arguments: &BuildArgs) -> Result<(Build, Option<PathBuf>)> {
+    let mut sources = meant(arguments.version)?;
+    if let Some(file) = &arguments.source {
+        sources = vec![source::which(file, &sources)?];
     }
-    source::find_source(arguments.source.as_deref()).map(drop)
+    let mut newest_lacks = None;
+    for of in sources {
+        let version = of.version;
+        let build = Build::new(of, arguments.assertions, true);
+        let recipe = build.recipe()?;
+        let found = match &arguments.source {
+            _ if build.is_made_of(&recipe) || kept::has(&recipe)? => return Ok((build, None)),
+            Some(file) => Ok(file.clone()),
+            None => source::find_source(&build.of),
+        };
+        match found {
+            Ok(file) => {
+                if let Some(error) = newest_lacks {
+                    eprintln!("PostgreSQL {version} is taken: {error:#}");
+                }
+                return Ok((build, Some(file)));
+            }
+            Err(error) => newest_lacks = newest_lacks.or(Some(error)),
+        }
+    }
+    Err(newest_lacks.context("a version that was tried")?)
 }
 
 /// The build, made if it is not there or was made of something else.
@@ -167,27 +233,11 @@ pub fn can_be_made(arguments: &BuildArgs) -> Result<()> {
 ///
 /// As [`build`].
 pub fn make(arguments: &BuildArgs) -> Result<Build> {
-    let build = Build::named(arguments.assertions);
-    if let Some(source) = &arguments.source {
-        source::check(source, &source::wanted()?)?;
+    let (build, file) = choose(arguments)?;
+    Tools::for_build()?;
+    if !build.is_there()? {
+        build.compile(&file.context("a build that was kept is gone; try again")?)?;
     }
-    let tools = Tools::for_build()?;
-    let recipe = build.recipe()?;
-    if build.is_made_of(&recipe) {
-        return Ok(build);
-    }
-    build.remove()?;
-    if kept::restore(&build, &recipe)? {
-        return Ok(build);
-    }
-    let source = source::find_source(arguments.source.as_deref())?;
-    for (_, lost) in tools::without() {
-        eprintln!("not installed, so built without: {lost}");
-    }
-    let steps = Steps::new(&paths::postgres().join("build.log"))?;
-    eprintln!("log: {}", steps.log().display());
-    compile(&build, &tools, &source, &steps)?;
-    build.record(&recipe)?;
     Ok(build)
 }
 
@@ -202,9 +252,9 @@ fn compiled(line: &str) -> impl Iterator<Item = &str> {
 
 fn compile(build: &Build, tools: &Tools, source: &Path, steps: &Steps) -> Result<()> {
     let unpacking = Progress::new("unpacking and patching the source");
-    source::unpack(source, &[], &build.source)?;
+    source::unpack(&build.of, source, &[], &build.source)?;
     if build.patched {
-        source::patch(&build.source)?;
+        source::patch(build.of.version.major, &build.source)?;
     }
     drop(unpacking);
     let mut configure = Command::new("./configure");

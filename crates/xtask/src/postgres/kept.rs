@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Files that are kept; older ones are removed.
-const KEPT: usize = 4;
+const KEPT: usize = 6;
 
 /// The value of make's `rpathdir`: seen from `bin` and `lib`, and from `lib/postgresql`.
 pub(super) const LIBRARIES: &str = "rpathdir=$$ORIGIN/../lib:$$ORIGIN/..";

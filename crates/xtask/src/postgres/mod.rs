@@ -25,9 +25,12 @@ mod suites;
 mod tap;
 mod test;
 mod tools;
+mod try_version;
 mod upgrade;
+pub mod version;
 
 pub use bench::{BenchArgs, bench};
 pub use build::{BuildArgs, build};
 pub use run::{RunArgs, run};
 pub use test::{TestArgs, test};
+pub use try_version::{TryArgs, try_version};

@@ -28,7 +28,7 @@ pub(super) fn install_extension(build: &Build) -> Result<()> {
 ///
 /// It does not compile.
 pub(super) fn install_hooktrace(build: &Build) -> Result<()> {
-    install(build, "hooktrace", &paths::hooktrace(), &[], &[])
+    install(build, "hooktrace", &paths::hooktrace(), &[paths::extension().join("major.h")], &[])
 }
 
 /// The static library of crates/pg. Panics in it abort, as its profile says.

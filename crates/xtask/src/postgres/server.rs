@@ -61,6 +61,9 @@ impl<'a> Server<'a> {
         let folder = server.data.with_file_name("");
         let mut initdb = user.command(build.program("initdb"));
         initdb.arg("-D").arg(&server.data).args(["-U", "postgres", "-A", "trust", "--no-sync"]).args(options);
+        if !options.contains(&"-k") {
+            initdb.args(build.without_checksums());
+        }
         output(&mut initdb)?;
         let file = server.data.join("postgresql.conf");
         let mut text = fs::read_to_string(&file)?;

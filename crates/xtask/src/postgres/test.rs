@@ -91,12 +91,54 @@ const ALL: &[Suite] = &[
     Suite::FlashStandby,
 ];
 
+/// What the gate runs.
+const GATE: &[Suite] = &[
+    Suite::FlashModel,
+    Suite::FlashRegress,
+    Suite::FlashIsolation,
+    Suite::FlashKill,
+    Suite::ThroughKill,
+    Suite::FlashBinding,
+    Suite::FlashSnapshot,
+    Suite::FlashSql,
+    Suite::FlashKept,
+    Suite::FlashFaults,
+    Suite::FlashPath,
+    Suite::FlashUpgrade,
+    Suite::FlashStandby,
+    Suite::FlashFailover,
+];
+
+/// What the gate runs on the major version before the newest one.
+const SHORT: &[Suite] = &[
+    Suite::FlashRegress,
+    Suite::FlashKill,
+    Suite::FlashBinding,
+    Suite::FlashSql,
+    Suite::FlashFaults,
+    Suite::FlashStandby,
+];
+
+/// A choice of suites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Choice {
+    /// All but those that run only if they are named.
+    Usual,
+    /// What the gate runs.
+    Gate,
+    /// What the gate runs on the major version before the newest one.
+    Short,
+}
+
 /// What `test` may be told.
 #[derive(Args, Debug)]
 pub struct TestArgs {
     /// Only these; may be repeated.
     #[arg(long, value_name = "SUITE")]
     only: Vec<Suite>,
+    /// Which suites run if none is named.
+    #[arg(long, value_name = "CHOICE", default_value = "usual", conflicts_with = "only")]
+    suites: Choice,
     /// The user that servers run as, if the caller is root [default then: nobody].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
@@ -136,47 +178,75 @@ fn can_be_entered(user: &User) -> Result<()> {
 ///
 /// The first that fails.
 pub fn test(arguments: &TestArgs) -> Result<()> {
-    let nobody = (arguments.user.is_none() && is_root()?).then_some("nobody");
-    let user = User::named(arguments.user.as_deref().or(nobody))?;
+    let user = user_of_servers(arguments.user.as_deref())?;
     if arguments.or_skip
         && let Err(why) = can_be_made(&arguments.build).and_then(|()| can_be_entered(&user))
     {
         println!("skipped: {why:#}");
         return Ok(());
     }
-    let build = make(&arguments.build)?;
-    let steps = Steps::new(&paths::postgres().join("test.log"))?;
-    let bench = Bench { build, user, steps };
-    module::install_hooktrace(&bench.build)?;
-    module::install_extension(&bench.build)?;
-    let chosen = if arguments.only.is_empty() { ALL } else { &arguments.only[..] };
-    for suite in chosen {
+    let bench = Bench::new(make(&arguments.build)?, user)?;
+    let chosen = match arguments.suites {
+        _ if !arguments.only.is_empty() => &arguments.only[..],
+        Choice::Usual => ALL,
+        Choice::Gate => GATE,
+        Choice::Short => SHORT,
+    };
+    chosen.iter().try_for_each(|suite| bench.run(*suite, arguments.rounds, &arguments.script))
+}
+
+/// The user that servers run as, by its name; of root, nobody.
+pub(super) fn user_of_servers(name: Option<&str>) -> Result<User> {
+    let nobody = (name.is_none() && is_root()?).then_some("nobody");
+    User::named(name.or(nobody))
+}
+
+impl Bench {
+    /// The servers of `build`, with the modules that tests load.
+    fn new(build: Build, user: User) -> Result<Self> {
+        let steps = Steps::new(&paths::postgres().join("test.log"))?;
+        module::install_hooktrace(&build)?;
+        module::install_extension(&build)?;
+        println!("PostgreSQL {}", build.version());
+        Ok(Bench { build, user, steps })
+    }
+
+    fn run(&self, suite: Suite, rounds: u32, scripts: &[String]) -> Result<()> {
         match suite {
-            Suite::FlashModel => model::test(&bench, &ENTRESOL)?,
-            Suite::Inactive => suites::regress(&bench, None)?,
-            Suite::FlashRegress => suites::regress(&bench, Some(&ENTRESOL))?,
-            Suite::FlashIsolation => suites::isolation(&bench, &ENTRESOL)?,
-            Suite::FlashKill => kill::test(&bench, &ENTRESOL, arguments.rounds)?,
-            Suite::ThroughModel => model::test(&bench, &THROUGH)?,
-            Suite::ThroughRegress => suites::regress(&bench, Some(&THROUGH))?,
-            Suite::ThroughKill => kill::test(&bench, &THROUGH, arguments.rounds)?,
-            Suite::FlashDies => dies::test(&bench)?,
-            Suite::DiskFaults => disk::test(&bench)?,
-            Suite::FlashBinding => binding::test(&bench)?,
-            Suite::FlashSnapshot => snapshot::test(&bench, arguments.rounds)?,
-            Suite::FlashSql => sql::test(&bench)?,
-            Suite::FlashKept => keep_out::test(&bench)?,
-            Suite::FlashFaults => faults::test(&bench)?,
-            Suite::FlashPath => path::test(&bench)?,
-            Suite::FlashUpgrade => upgrade::test(&bench)?,
-            Suite::FlashStandby => standby::test(&bench)?,
-            Suite::FlashTap => tap::over_flash(&bench, &arguments.script)?,
-            Suite::FlashMatrix => suites::matrix(&bench, &ENTRESOL)?,
-            Suite::ThroughMatrix => suites::matrix(&bench, &THROUGH)?,
-            Suite::FlashContrib => suites::contrib(&bench, &ENTRESOL)?,
-            Suite::ThroughContrib => suites::contrib(&bench, &THROUGH)?,
-            Suite::FlashFailover => failover::test(&bench, arguments.rounds)?,
+            Suite::FlashModel => model::test(self, &ENTRESOL),
+            Suite::Inactive => suites::regress(self, None),
+            Suite::FlashRegress => suites::regress(self, Some(&ENTRESOL)),
+            Suite::FlashIsolation => suites::isolation(self, &ENTRESOL),
+            Suite::FlashKill => kill::test(self, &ENTRESOL, rounds),
+            Suite::ThroughModel => model::test(self, &THROUGH),
+            Suite::ThroughRegress => suites::regress(self, Some(&THROUGH)),
+            Suite::ThroughKill => kill::test(self, &THROUGH, rounds),
+            Suite::FlashDies => dies::test(self),
+            Suite::DiskFaults => disk::test(self),
+            Suite::FlashBinding => binding::test(self),
+            Suite::FlashSnapshot => snapshot::test(self, rounds),
+            Suite::FlashSql => sql::test(self),
+            Suite::FlashKept => keep_out::test(self),
+            Suite::FlashFaults => faults::test(self),
+            Suite::FlashPath => path::test(self),
+            Suite::FlashUpgrade => upgrade::test(self),
+            Suite::FlashStandby => standby::test(self),
+            Suite::FlashTap => tap::over_flash(self, scripts),
+            Suite::FlashMatrix => suites::matrix(self, &ENTRESOL),
+            Suite::ThroughMatrix => suites::matrix(self, &THROUGH),
+            Suite::FlashContrib => suites::contrib(self, &ENTRESOL),
+            Suite::ThroughContrib => suites::contrib(self, &THROUGH),
+            Suite::FlashFailover => failover::test(self, rounds),
         }
     }
-    Ok(())
+}
+
+/// Runs the gate's suites over a build.
+///
+/// # Errors
+///
+/// The first that fails.
+pub(super) fn run_gate(build: Build, user: User, rounds: u32) -> Result<()> {
+    let bench = Bench::new(build, user)?;
+    GATE.iter().try_for_each(|suite| bench.run(*suite, rounds, &[]))
 }

@@ -130,6 +130,11 @@ impl Tools {
     }
 }
 
+/// Options of `configure` for libraries that a major version can use if they are there.
+pub fn with(major: u32) -> Vec<&'static str> {
+    if major >= 18 && has_package(&["liburing"]) { vec!["--with-liburing"] } else { Vec::new() }
+}
+
 /// Options of `configure` for libraries that are not there, with what is lost.
 pub fn without() -> Vec<(&'static str, &'static str)> {
     let mut without = Vec::new();
@@ -139,11 +144,15 @@ pub fn without() -> Vec<(&'static str, &'static str)> {
     if !has_header("zlib.h") {
         without.push(("--without-zlib", "no gzip in backups (zlib1g-dev)"));
     }
-    let icu = Command::new("pkg-config").args(["--exists", "icu-uc", "icu-i18n"]).status();
-    if !icu.is_ok_and(|status| status.success()) {
+    if !has_package(&["icu-uc", "icu-i18n"]) {
         without.push(("--without-icu", "no ICU collations (libicu-dev, pkg-config)"));
     }
     without
+}
+
+fn has_package(libraries: &[&str]) -> bool {
+    let found = Command::new("pkg-config").arg("--exists").args(libraries).status();
+    found.is_ok_and(|status| status.success())
 }
 
 fn has_header(header: &str) -> bool {

@@ -9,6 +9,7 @@
 
 #include "postgres.h"
 
+#include "major.h"
 #include "port/atomics.h"
 #include "storage/flashcache.h"
 #include "storage/lwlock.h"

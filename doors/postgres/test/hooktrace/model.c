@@ -167,7 +167,7 @@ truncate_to(Model *model, BlockNumber n)
 	BlockNumber old_n = smgrnblocks(file, fork);
 
 	START_CRIT_SECTION();
-	smgrtruncate2(file, &fork, 1, &old_n, &n);
+	truncate_forks(file, &fork, 1, &old_n, &n);
 	END_CRIT_SECTION();
 	model->n = n;
 	check_absent(model, n, old_n);
@@ -191,7 +191,7 @@ evict(Model *model, BlockNumber block)
 	Buffer		buffer = ReadBuffer(model->relation, block);
 
 	ReleaseBuffer(buffer);
-	EvictUnpinnedBuffer(buffer);
+	evict_buffer(buffer);
 }
 
 /* Without DRAM, as bulk writers do it. No buffer may have the page: see smgrwritev(). */
@@ -237,7 +237,7 @@ read_past(Model *model, BlockNumber first, uint32 n)
 static void
 check_file(Model *model)
 {
-	char	   *path = relpathperm(model->relation->rd_locator, MAIN_FORKNUM);
+	char	   *path = path_of_fork(model->relation->rd_locator, MAIN_FORKNUM);
 	PGIOAlignedBlock page;
 	struct stat status;
 	int			file;

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "common/relpath.h"
 #include "storage/bufpage.h"
 #include "storage/fd.h"
 
@@ -69,7 +68,7 @@ read_blocks(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, void **
 static XLogRecPtr
 disk_lsn(const PageKey *key)
 {
-	char	   *path = relpathperm(key->rlocator, key->fork);
+	char	   *path = path_of_fork(key->rlocator, key->fork);
 	BlockNumber segment = key->block / RELSEG_SIZE;
 	char	   *name = segment ? psprintf("%s.%u", path, segment) : path;
 	int			file = OpenTransientFile(name, O_RDONLY | PG_BINARY);

@@ -67,7 +67,7 @@ struct Series {
 }
 
 pub(super) fn measure(rig: &Rig, arguments: &OverheadArgs) -> Result<()> {
-    let stock = if arguments.no_stock { None } else { Some(Build::stock(&rig.steps)?) };
+    let stock = if arguments.no_stock { None } else { Some(rig.build.stock()?) };
     let flash = flash(rig, 256)?;
     let cache =
         format!("shared_preload_libraries = 'entresol'\nentresol.flash = '{}'\n", flash.device().display());
