@@ -46,6 +46,26 @@ typedef struct EntFork
 	uint32_t	fork;
 } EntFork;
 
+/* Where blocks are. */
+enum
+{
+	ENT_ON_DISK = 0,
+	ENT_AT_HAND = 1,			/* ent_read() has them */
+	ENT_ON_FLASH = 2,			/* next to each other */
+};
+
+typedef struct EntPlace
+{
+	int32_t		at;
+	uint32_t	blocks;			/* of which that is so */
+	/* On flash: */
+	int32_t		descriptor;		/* of the device, in this process */
+	uint32_t	object;			/* of the fork, to be proved with */
+	uint64_t	offset;			/* on the device, in bytes */
+	uint64_t	stamp;			/* of the first block, to be proved with */
+	bool		is_direct;		/* reads go past the kernel's cache */
+} EntPlace;
+
 /* Flags of ent_stage: those of storage/flashcache.h. */
 enum
 {
@@ -118,10 +138,10 @@ typedef struct EntRelation
 /* Counters of all processes since the cache was opened, and present values; see crates/pg/src/types.rs. */
 typedef struct EntStat
 {
-	uint64_t	values[35];
+	uint64_t	values[37];
 } EntStat;
 
-#define ENT_STATS 35
+#define ENT_STATS 37
 
 /* What takes its time. */
 enum
@@ -198,6 +218,21 @@ int32_t		ent_redo_changes(EntFork fork, uint32_t block);	/* [c] */
 int32_t		ent_overwrites(EntFork fork);	/* [c] */
 /* Reads blocks up to the first that is absent; how many goes to *done. */
 int32_t		ent_read(EntFork fork, uint32_t block, void *const *pages, uint32_t n, uint32_t *done);	/* [c] */
+/*
+ * Where the block is, and for how many blocks from it on, at most "n", that is so. With "reads" the caller reads
+ * them next, and they count. Those on flash it reads itself, later, and maybe in another process. Until then it
+ * hands no newer version of them down. Nothing keeps them in their place: what is read there must be proved.
+ */
+int32_t		ent_locate(EntFork fork, uint32_t block, uint32_t n, bool reads, EntPlace *place);	/* [c] */
+/*
+ * In any process, attached or not: is the page the block that was located with this object and stamp? If so, it is
+ * PostgreSQL's page now. Of the blocks of one place, each one has a stamp that is one more.
+ */
+bool		ent_prove(uint32_t object, uint32_t block, uint64_t stamp, bool checksums, void *page);	/* [c] */
+/* It was not: ent_locate() says of the block that it is at hand, once. */
+int32_t		ent_reject(EntFork fork, uint32_t block);	/* [c] */
+/* The device's descriptor in this process; -1: it has none. */
+int32_t		ent_descriptor(void);	/* [c] */
 /*
  * The log up to "lsn" is durable, or was replayed. To be said before pages are handed down or forgotten: what they know is in
  * the log before it.

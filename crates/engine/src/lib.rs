@@ -43,6 +43,7 @@ mod tier;
 mod to_disk;
 mod unreadable;
 
+pub use access::Place;
 pub use api::{
     Binding, DiskState, DurableGroup, Evicted, Fetched, Layer, MissingPages, PageSet, Progress, ReadCounts,
     ReadRoute, Source, Survivors, TierMetrics, Upstream, Victim, WritebackState,

@@ -1,6 +1,6 @@
 //! A front in another process than the back: [`SharedFront`].
 
-use crate::access::{self, Access, Answer, Bell, BoardRef, FetchResult, Offered, Opened, Request};
+use crate::access::{self, Access, Answer, Bell, BoardRef, FetchResult, Offered, Opened, Place, Request};
 use crate::api::{Evicted, Fetched, PageSet, Victim};
 use crate::front_lsns::Lsns;
 use crate::interface::Deletes;
@@ -189,6 +189,28 @@ impl SharedFront {
                 }
             }
         }
+    }
+
+    /// Where `first` is, and how many pages from it on, at most `most`, are at places that follow each other.
+    /// With `fetches`, the caller reads them: from flash by itself, later or in another process, from memory
+    /// and disk at once. Until it has read and proved a page, no newer version of it is evicted to the cache.
+    /// Bytes that are not proved say nothing, for nothing keeps a page where it was: the caller fetches it.
+    ///
+    /// # Errors
+    /// The tier's.
+    pub fn locate(&self, first: PageId, most: u32, fetches: bool) -> Result<(Place, u32), TierError> {
+        let found = self.access.places.find(first, most, fetches)?;
+        if let (true, (Place::Flash { .. }, pages)) = (fetches, found) {
+            self.access.board.tallies.flash_hits.add(pages as usize);
+        }
+        Ok(found)
+    }
+
+    /// The descriptor of the flash device in this process, as long as the front lives, and whether its reads
+    /// are direct. `None`: the device cannot be reached.
+    pub fn flash_descriptor(&self) -> Option<(i32, bool)> {
+        let file = self.access.flash_pages.queued()?;
+        Some((file.descriptor(), file.is_direct()))
     }
 
     /// Forgets those of the pages from `first` to `last` that are not newer than disk: they are read from

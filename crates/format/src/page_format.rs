@@ -161,6 +161,16 @@ impl PageFormat {
         Ok(())
     }
 
+    /// Whether `bytes`, which were read from flash, are page `id` in the version of `stamp`; of formats whose
+    /// pages have their checksum. If so, they are then the owner's again.
+    pub fn prove_and_unseal(self, bytes: &mut [u8], id: PageId, stamp: Position) -> bool {
+        let is_proved = self.verify_alone(bytes, id, stamp).is_ok();
+        if is_proved {
+            self.unseal(bytes, id);
+        }
+        is_proved
+    }
+
     /// LSN of the newest change in the page; 0 for pages without.
     pub fn lsn(self, bytes: &[u8]) -> Lsn {
         match self {

@@ -6,10 +6,11 @@ use crate::front::Interrupted;
 use crate::memory::{ALIGNMENT, Shared, front_bytes};
 use crate::settings::{PAGE_BYTES, Settings};
 use crate::types::{
-    BACKEND_KINDS, EntBackend, EntCluster, EntEvent, EntFork, EntLatency, EntOptions, EntRelation, EntStat,
-    code, latency,
+    BACKEND_KINDS, EntBackend, EntCluster, EntEvent, EntFork, EntLatency, EntOptions, EntPlace, EntRelation,
+    EntStat, code, latency,
 };
-use crate::{failure, front, report, settings, worker};
+use crate::{failure, front, locate, report, settings, worker};
+use entresol_core::{PageId, Position};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::slice;
@@ -207,6 +208,49 @@ pub unsafe extern "C" fn ent_read(
         let pages =
             pages.iter().map(|page| unsafe { slice::from_raw_parts_mut(page.cast::<u8>(), PAGE_BYTES) });
         front::read(&fork, block, pages, done)
+    })
+}
+
+/// # Safety
+/// `place` points to an `EntPlace`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_locate(
+    fork: EntFork,
+    block: u32,
+    n: u32,
+    reads: bool,
+    place: *mut EntPlace,
+) -> i32 {
+    // SAFETY: the caller promises it.
+    failure::guarded(|| locate::locate(&fork, block, n, reads, unsafe { &mut *place }))
+}
+
+/// What was read of a block where it was located is not the block.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_reject(fork: EntFork, block: u32) -> i32 {
+    failure::guarded(|| locate::reject(&fork, block))
+}
+
+/// The flash device's descriptor in this process; -1: it has none.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_descriptor() -> i32 {
+    failure::guarded(|| front::descriptor().unwrap_or(-1))
+}
+
+/// # Safety
+/// `page` points to a page of 8192 bytes that no other code uses meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_prove(
+    object: u32,
+    block: u32,
+    stamp: u64,
+    checksums: bool,
+    page: *mut c_void,
+) -> bool {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let bytes = unsafe { slice::from_raw_parts_mut(page.cast::<u8>(), PAGE_BYTES) };
+        settings::page_format(checksums).prove_and_unseal(bytes, PageId::new(object, block), Position(stamp))
     })
 }
 

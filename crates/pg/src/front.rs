@@ -26,7 +26,7 @@ pub(crate) struct Process {
     pub front: SharedFront,
     pub board: &'static Board,
     /// Of its kind of process.
-    tally: &'static BackendTally,
+    pub tally: &'static BackendTally,
     pub memory: Shared,
     /// The cluster's folder with the notes.
     folder: PathBuf,
@@ -35,11 +35,15 @@ pub(crate) struct Process {
     /// The last read has ended at this page. If the cache has it, its copy cannot be read, and is clean: the
     /// file has the same.
     unread: Cell<Option<PageId>>,
+    /// What the server has read of this page by itself was not proved.
+    pub rejected: Cell<Option<PageId>>,
+    /// The flash device's descriptor, and whether its reads are direct.
+    pub flash: Option<(i32, bool)>,
 }
 
 impl Process {
     /// The object of a fork, and its counters.
-    fn object(&self, locator: &Locator) -> Result<Option<(ObjectId, Option<&ObjectTally>)>, TierError> {
+    pub fn object(&self, locator: &Locator) -> Result<Option<(ObjectId, Option<&ObjectTally>)>, TierError> {
         let object = self.front.object(locator)?;
         Ok(object.map(|object| (object, self.memory.tally(object, locator))))
     }
@@ -74,7 +78,9 @@ pub(crate) fn attach(
             let tally = &board.backends[(kind as usize).min(BACKEND_KINDS - 1)];
             let folder = settings.folders.binding();
             let known = RefCell::default();
-            let attached = Process { front, board, tally, memory, folder, known, unread: Cell::new(None) };
+            let (unread, rejected) = (Cell::new(None), Cell::new(None));
+            let flash = front.flash_descriptor();
+            let attached = Process { front, board, tally, memory, folder, known, unread, rejected, flash };
             PROCESS.with(|process| *process.borrow_mut() = Some(attached));
             code::DONE
         }
@@ -229,6 +235,11 @@ pub(crate) fn read<'a>(
         process.tally.hits.add((*done).into());
         Ok(code::DONE)
     })
+}
+
+/// The flash device's descriptor in this process.
+pub(crate) fn descriptor() -> Option<i32> {
+    PROCESS.with(|process| process.borrow().as_ref().and_then(|process| Some(process.flash?.0)))
 }
 
 /// Takes a page. Waits for room if it is dirty and not pulled.

@@ -11,6 +11,7 @@
 //! | `memory` | the segment in PostgreSQL's shared memory, and the board with it |
 //! | `settings` | the engine's options from the extension's |
 //! | `front` | the calls of a process: read, stage, forget, evict |
+//! | `locate` | where on flash blocks are, for a server that reads them by itself |
 //! | `report` | reports of a process: counters, durations |
 //! | `worker` | the back: opening, pulls, messages, ending |
 //! | `budget` | how much may be written to flash |
@@ -34,6 +35,7 @@ mod budget;
 mod failure;
 mod files;
 mod front;
+mod locate;
 mod locator;
 mod log;
 mod memory;

@@ -117,6 +117,8 @@ impl BackendTally {
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Board {
+    pub async_hits: Tally,
+    pub async_rejected: Tally,
     pub misses: Tally,
     pub staged_dirty: Tally,
     pub staged_clean: Tally,

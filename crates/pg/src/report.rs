@@ -122,6 +122,8 @@ impl Process {
         EntStat {
             staging_hits: engine.staging_hits,
             flash_hits: engine.flash_hits,
+            async_hits: board.async_hits.get(),
+            async_rejected: board.async_rejected.get(),
             misses: board.misses.get(),
             staged_dirty: board.staged_dirty.get(),
             staged_clean: board.staged_clean.get().saturating_sub(engine.already_on_flash),

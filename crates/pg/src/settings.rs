@@ -37,6 +37,14 @@ pub(crate) struct Settings {
     pub processes: u32,
 }
 
+/// The format of the pages of a cluster with checksums, or without.
+pub(crate) fn page_format(checksums: bool) -> PageFormat {
+    match checksums {
+        true => PageFormat::PostgresChecksums,
+        false => PageFormat::Postgres,
+    }
+}
+
 impl Settings {
     /// From the C interface. `text` reads one of its strings.
     ///
@@ -59,10 +67,7 @@ impl Settings {
             0 => size_of_flash(&flash)?,
             bytes => bytes,
         };
-        let page_format = match options.checksums {
-            true => PageFormat::PostgresChecksums,
-            false => PageFormat::Postgres,
-        };
+        let page_format = page_format(options.checksums);
         let writes_per_day = daily_writes(&string("entresol.writes_per_day", options.writes_per_day)?)?;
         let wanted = TierOptions {
             page_bytes: PAGE_BYTES as u32,

@@ -40,6 +40,36 @@ pub mod flag {
     pub const ATOMIC: u32 = 0x40;
 }
 
+/// Where blocks are, for a read that the server makes itself.
+pub mod place {
+    /// On disk.
+    pub const DISK: i32 = 0;
+    /// In the cache, to be read with `ent_read`.
+    pub const AT_HAND: i32 = 1;
+    /// On the flash device, next to each other.
+    pub const FLASH: i32 = 2;
+}
+
+/// What `ent_locate` has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EntPlace {
+    /// One of [`place`].
+    pub at: i32,
+    /// Blocks of which that is so.
+    pub blocks: u32,
+    /// The device's descriptor in this process.
+    pub descriptor: i32,
+    /// The object of the fork.
+    pub object: u32,
+    /// On the device, in bytes.
+    pub offset: u64,
+    /// What the first block is proved with; that of the next one is one more.
+    pub stamp: u64,
+    /// Reads of the device go past the kernel's cache.
+    pub is_direct: bool,
+}
+
 /// A relation's fork, as PostgreSQL names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
@@ -226,6 +256,8 @@ macro_rules! stats {
 stats! {
     staging_hits: "Reads served from memory between DRAM and flash.";
     flash_hits: "Reads served from flash.";
+    async_hits: "Of flash_hits, reads that the server has started, to be executed meanwhile.";
+    async_rejected: "Such reads that found another page in its place, and were repeated.";
     misses: "Reads that the cache could not serve.";
     staged_dirty: "Dirty pages taken.";
     staged_clean: "Clean pages taken.";

@@ -1,6 +1,6 @@
 //! The header and the SQL script say what the library does: names, numbers and orders agree.
 
-use entresol_pg::types::{BACKEND_KINDS, EntStat, code, event, flag, latency};
+use entresol_pg::types::{BACKEND_KINDS, EntStat, code, event, flag, latency, place};
 use std::fs;
 use std::path::Path;
 
@@ -33,6 +33,9 @@ fn the_numbers_of_the_header_are_those_of_the_library() {
         ("ENT_FAILED", code::FAILED),
         ("ENT_GONE", code::GONE),
         ("ENT_INTERRUPTED", code::INTERRUPTED),
+        ("ENT_ON_DISK", place::DISK),
+        ("ENT_AT_HAND", place::AT_HAND),
+        ("ENT_ON_FLASH", place::FLASH),
         ("ENT_EVENT_PULL", event::PULL),
         ("ENT_EVENT_MESSAGE", event::MESSAGE),
         ("ENT_EVENT_FAILED", event::FAILED),

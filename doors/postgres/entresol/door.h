@@ -13,9 +13,9 @@
 #endif
 
 #include "entresol.h"
-#include "major.h"
 #include "port/atomics.h"
 #include "storage/flashcache.h"
+#include "major.h"
 #include "storage/lwlock.h"
 #include "datatype/timestamp.h"
 
@@ -115,9 +115,39 @@ door_set_state(DoorState state)
 /* hooks.c */
 extern const FlashCacheRoutine door_routine;
 extern void door_attach(void);
+extern int	door_try_attach(void);
 extern const char *door_error(void);
 extern void door_check(int code);
 extern int	door_wait(int (*work) (void *), void *with);
+
+/* Is there a cache? Attaches this process. */
+static inline bool
+door_is_there(void)
+{
+	if (unlikely(door_state() == DOOR_OFF))
+		return false;
+	if (unlikely(!ent_is_attached()))
+		door_attach();
+	return ent_is_attached();
+}
+
+static inline EntFork
+door_fork_of(RelFileLocator rlocator, ForkNumber forknum)
+{
+	return (EntFork) {
+		.tablespace = rlocator.spcOid,
+		.database = rlocator.dbOid,
+		.relation = rlocator.relNumber,
+		.fork = (uint32) forknum,
+	};
+}
+
+/* async.c */
+extern uint32 door_locate(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint32 nblocks, bool reads,
+						  FlashCachePlace *place);
+extern int	door_device(void);
+extern bool door_prove(const FlashCacheProof *proof, BlockNumber first, uint32 at, char *page);
+extern void door_reject(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno);
 
 /* Whether pages of a file may enter the cache. */
 typedef enum Kept

@@ -5,6 +5,8 @@
 CREATE FUNCTION entresol_stat(
     OUT staging_hits bigint,
     OUT flash_hits bigint,
+    OUT async_hits bigint,
+    OUT async_rejected bigint,
     OUT misses bigint,
     OUT staged_dirty bigint,
     OUT staged_clean bigint,
@@ -67,6 +69,10 @@ COMMENT ON COLUMN entresol_stat.staging_hits IS
     'Reads served from memory between DRAM and flash.';
 COMMENT ON COLUMN entresol_stat.flash_hits IS
     'Reads served from flash.';
+COMMENT ON COLUMN entresol_stat.async_hits IS
+    'Of flash_hits, reads that the server has started, to be executed meanwhile.';
+COMMENT ON COLUMN entresol_stat.async_rejected IS
+    'Such reads that found another page in its place, and were repeated.';
 COMMENT ON COLUMN entresol_stat.misses IS
     'Reads that the cache could not serve.';
 COMMENT ON COLUMN entresol_stat.staged_dirty IS

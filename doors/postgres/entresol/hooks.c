@@ -174,20 +174,12 @@ wait_for_state(DoorState state)
 	}
 }
 
-/*
- * Attaches this process as soon as the worker has opened the cache.
- *
- * The checkpointer and the background writer begin before that, and come here with their first page.
- */
-void
-door_attach(void)
+/* Attaches this process to a cache that serves. */
+int
+door_try_attach(void)
 {
 	static bool reserved;
-	int			code;
 
-	wait_for_state(DOOR_SERVING);
-	if (door_state() == DOOR_OFF)
-		return;
 	if (!reserved)
 	{
 		/* fd.c does not know of two descriptors: of the flash, and of the folder of the notes. */
@@ -196,24 +188,29 @@ door_attach(void)
 		reserved = true;
 		on_shmem_exit(detach, 0);
 	}
-	code = ent_attach(&door_options, door_memory, door_memory_bytes, (uint32) MyBackendType, interrupted);
+	return ent_attach(&door_options, door_memory, door_memory_bytes, (uint32) MyBackendType, interrupted);
+}
+
+/*
+ * Attaches this process as soon as the worker has opened the cache.
+ *
+ * The checkpointer and the background writer begin before that, and come here with their first page.
+ */
+void
+door_attach(void)
+{
+	int			code;
+
+	wait_for_state(DOOR_SERVING);
+	if (door_state() == DOOR_OFF)
+		return;
+	code = door_try_attach();
 	if (code == ENT_GONE)
 		fail(code);
 	if (code != ENT_DONE)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the flash cache cannot be used by this process: %s", door_error())));
-}
-
-/* Is there a cache? Attaches this process. */
-static inline bool
-is_there(void)
-{
-	if (unlikely(door_state() == DOOR_OFF))
-		return false;
-	if (unlikely(!ent_is_attached()))
-		door_attach();
-	return ent_is_attached();
 }
 
 /* Begins to measure, if the server does. */
@@ -241,17 +238,6 @@ end(uint32 row, instr_time began)
 	(void) ent_took(row, INSTR_TIME_GET_MICROSEC(now));
 }
 
-static inline EntFork
-fork_of(RelFileLocator rlocator, ForkNumber forknum)
-{
-	return (EntFork) {
-		.tablespace = rlocator.spcOid,
-		.database = rlocator.dbOid,
-		.relation = rlocator.relNumber,
-		.fork = (uint32) forknum,
-	};
-}
-
 static void
 attach(void)
 {
@@ -261,7 +247,7 @@ attach(void)
 	wait_for_destage = WaitEventExtensionNew("EntresolDestage");
 	wait_for_checkpoint = WaitEventExtensionNew("EntresolCheckpoint");
 	if (door_state() == DOOR_SERVING)
-		(void) is_there();
+		(void) door_is_there();
 }
 
 static uint32
@@ -271,9 +257,9 @@ residency(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint32
 	int			code;
 
 	*cached = false;
-	if (!is_there())
+	if (!door_is_there())
 		return nblocks;
-	code = ent_residency(fork_of(rlocator, forknum), blkno, nblocks, missed, &same, cached);
+	code = ent_residency(door_fork_of(rlocator, forknum), blkno, nblocks, missed, &same, cached);
 	missed = false;
 	check(code);
 	return same;
@@ -284,9 +270,9 @@ is_newer(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
 {
 	bool		newer;
 
-	if (!is_there())
+	if (!door_is_there())
 		return false;
-	check(ent_is_newer(fork_of(rlocator, forknum), blkno, &newer));
+	check(ent_is_newer(door_fork_of(rlocator, forknum), blkno, &newer));
 	return newer;
 }
 
@@ -295,24 +281,24 @@ durable_lsn(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
 {
 	uint64		lsn;
 
-	if (!is_there())
+	if (!door_is_there())
 		return InvalidXLogRecPtr;
-	check(ent_durable_lsn(fork_of(rlocator, forknum), blkno, &lsn));
+	check(ent_durable_lsn(door_fork_of(rlocator, forknum), blkno, &lsn));
 	return lsn;
 }
 
 static void
 redo_changes(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
 {
-	if (is_there())
-		check(ent_redo_changes(fork_of(rlocator, forknum), blkno));
+	if (door_is_there())
+		check(ent_redo_changes(door_fork_of(rlocator, forknum), blkno));
 }
 
 static void
 overwrites(RelFileLocator rlocator, ForkNumber forknum)
 {
-	if (is_there())
-		check(ent_overwrites(fork_of(rlocator, forknum)));
+	if (door_is_there())
+		check(ent_overwrites(door_fork_of(rlocator, forknum)));
 }
 
 static uint32
@@ -322,13 +308,13 @@ read_blocks(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, void
 	int			code;
 	instr_time	began;
 
-	if (!is_there())
+	if (!door_is_there())
 		return 0;
 	began = begin();
 	do
 	{
 		begin_wait(wait_for_read);
-		code = ent_read(fork_of(rlocator, forknum), blkno, buffers, nblocks, &done);
+		code = ent_read(door_fork_of(rlocator, forknum), blkno, buffers, nblocks, &done);
 	} while (unlikely(end_wait(code)));
 	check(code);
 	if (done > 0)
@@ -371,7 +357,7 @@ hand_down(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const 
 	do
 	{
 		begin_wait(wait_for_room);
-		code = ent_stage(fork_of(rlocator, forknum), blkno, page, lsn, flags);
+		code = ent_stage(door_fork_of(rlocator, forknum), blkno, page, lsn, flags);
 	} while (unlikely(end_wait(code)));
 	check(code);
 	end(ENT_TOOK_STAGE, began);
@@ -436,7 +422,7 @@ stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char
 	Kept		kept;
 	int			code;
 
-	if (!is_there())
+	if (!door_is_there())
 		return false;
 	if (door_is_through && is_dirty)
 		return write_through(rlocator, forknum, blkno, page, lsn, flags);
@@ -471,27 +457,27 @@ stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char
 static void
 forget(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, BlockNumber nblocks)
 {
-	if (!is_there())
+	if (!door_is_there())
 		return;
 	tell_log();
-	check_waited(wait_for_forget, ent_forget(fork_of(rlocator, forknum), blkno, nblocks));
+	check_waited(wait_for_forget, ent_forget(door_fork_of(rlocator, forknum), blkno, nblocks));
 }
 
 static void
 forget_relation(RelFileLocator rlocator)
 {
 	door_file_is_gone(rlocator);
-	if (!is_there())
+	if (!door_is_there())
 		return;
 	tell_log();
-	check_waited(wait_for_forget, ent_forget_relation(fork_of(rlocator, MAIN_FORKNUM)));
+	check_waited(wait_for_forget, ent_forget_relation(door_fork_of(rlocator, MAIN_FORKNUM)));
 }
 
 static void
 forget_database(Oid dbid, Oid spcid)
 {
 	door_database_is_gone(dbid, spcid);
-	if (!is_there())
+	if (!door_is_there())
 		return;
 	tell_log();
 	check_waited(wait_for_forget, ent_forget_database(dbid, spcid));
@@ -502,12 +488,12 @@ sync_relation(RelFileLocator rlocator, ForkNumber forknum)
 {
 	int			code;
 
-	if (!is_there())
+	if (!door_is_there())
 		return;
 	do
 	{
 		begin_wait(wait_for_checkpoint);
-		code = ent_flush(fork_of(rlocator, forknum));
+		code = ent_flush(door_fork_of(rlocator, forknum));
 	} while (end_wait(code));
 	check(code);
 }
@@ -521,7 +507,7 @@ door_wait(int (*work) (void *), void *with)
 {
 	int			code;
 
-	if (!is_there())
+	if (!door_is_there())
 		return ENT_ABSENT;
 	CHECK_FOR_INTERRUPTS();
 	do
@@ -560,7 +546,7 @@ redo_begins(const FlashCacheStartup *at)
 {
 	uint64		known;
 
-	if (!is_there())
+	if (!door_is_there())
 		return;
 	check(ent_redo_begins(at->redo, at->in_use && !at->backup, &known));
 	if (known > 0)
@@ -655,7 +641,7 @@ checkpoint(XLogRecPtr redo, int flags)
 	int			code;
 
 	door_kept_at_checkpoint(redo, flags);
-	if (!is_there())
+	if (!door_is_there())
 		return;
 	done = door_redo();
 	/*
@@ -719,4 +705,5 @@ const FlashCacheRoutine door_routine = {
 	.shutdown = shutdown_hook,
 	.new_file = door_new_file,
 	.redo_note = door_redo_note,
+	ASYNC_HOOKS
 };

@@ -18,6 +18,9 @@
 #define truncate_forks(reln, forks, n, old, new) smgrtruncate(reln, forks, n, old, new)
 /* bufmgr.h */
 #define evict_buffer(buffer) EvictUnpinnedBuffer(buffer, &(bool) {false})
+/* Of the table of hooks (storage/flashcache.h). */
+#define ASYNC_HOOKS \
+	.locate = door_locate, .device = door_device, .prove = door_prove, .reject = door_reject,
 
 #else
 
@@ -25,6 +28,30 @@
 #define path_of_fork(rlocator, fork) relpathperm(rlocator, fork)
 #define truncate_forks(reln, forks, n, old, new) smgrtruncate2(reln, forks, n, old, new)
 #define evict_buffer(buffer) EvictUnpinnedBuffer(buffer)
+#define ASYNC_HOOKS
+
+/* Without asynchronous reads there are no hooks for them. As in the patches of 18: */
+typedef enum FlashCacheWhere
+{
+	FLASH_CACHE_NOT,
+	FLASH_CACHE_AT_HAND,
+	FLASH_CACHE_ON_DEVICE,
+} FlashCacheWhere;
+
+typedef struct FlashCacheProof
+{
+	uint64		stamp;
+	uint32		object;
+} FlashCacheProof;
+
+typedef struct FlashCachePlace
+{
+	FlashCacheWhere where;
+	int			fd;
+	bool		buffered;
+	uint64		offset;
+	FlashCacheProof proof;
+} FlashCachePlace;
 
 #endif
 

@@ -5,7 +5,7 @@
 use super::Common;
 use super::listed::Listed;
 use entresol_core::{Generation, PageId, Placement, Position, SlotId};
-use entresol_device::{Device, DeviceError};
+use entresol_device::{Device, DeviceError, QueuedFile};
 use entresol_format::page::{self, PageFault};
 use entresol_format::stamps::Stamps;
 use entresol_format::{Layout, PageFormat};
@@ -61,6 +61,11 @@ impl FlashPages {
     /// The bytes of page `at` among pages that follow each other.
     pub(crate) fn range(&self, at: usize) -> Range<usize> {
         at * self.page_bytes..(at + 1) * self.page_bytes
+    }
+
+    /// The file of the flash device, if there is one.
+    pub(crate) fn queued(&self) -> Option<QueuedFile> {
+        self.flash.queued()
     }
 
     /// How pages are laid out on flash.

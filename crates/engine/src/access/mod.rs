@@ -14,6 +14,7 @@
 //! | `fetch`, `offer`, `forget` | the three things that a user does |
 //! | `fetch_run` | fetches of adjacent pages |
 //! | `cached` | which pages are in the cache |
+//! | `places` | where on flash pages are, for callers that read them themselves |
 //! | `rescue` | pages of a flash that has failed |
 //! | `objects` | what dies as a whole: the table of objects |
 //! | `dead` | pages that are dead by this table |
@@ -51,6 +52,7 @@ mod listed;
 mod objects;
 mod offer;
 mod order;
+mod places;
 mod rescue;
 mod run_state;
 mod seat;
@@ -71,6 +73,8 @@ pub(crate) use listed::Listed;
 pub(crate) use objects::ObjectTable;
 pub(crate) use offer::{Offered, Offers, Read};
 pub(crate) use order::{PageOrder, ReadTicket};
+pub use places::Place;
+pub(crate) use places::Places;
 pub(crate) use rescue::Rescuer;
 pub(crate) use run_state::{RunState, State};
 pub(crate) use seat::Seat;
@@ -111,6 +115,7 @@ pub(crate) struct Access {
     pub forgets: Arc<Forgets>,
     pub objects: Arc<ObjectTable>,
     pub cached: Arc<CachedPages>,
+    pub places: Places,
     /// For a flash that has failed.
     pub rescuer: Arc<Rescuer>,
 }
@@ -206,7 +211,7 @@ impl Access {
         let forgets = Arc::new(Forgets::new(&base, &cached));
         let objects = Arc::new(ObjectTable::new(&base, &forgets));
         let offers = Arc::new(Offers::new(&base, options.mode, options.takes_changes));
-        let (fetches, runs) = (Fetches::new(&base), Runs::new(&base));
+        let (fetches, runs, places) = (Fetches::new(&base), Runs::new(&base), Places::new(&base));
         let rescuer = Arc::new(Rescuer::new(&base));
         let Base { directory, flash_pages, staging, board, state, order, signals, seat, shadow } = base;
         Ok(Self {
@@ -226,6 +231,7 @@ impl Access {
             forgets,
             objects,
             cached,
+            places,
             rescuer,
         })
     }

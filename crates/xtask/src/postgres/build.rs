@@ -7,8 +7,8 @@ use crate::paths;
 use crate::programs::{output, sha256};
 use crate::progress::Progress;
 use crate::step::Steps;
-use anyhow::{Context, Result};
-use clap::Args;
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,20 @@ pub struct Build {
     assertions: bool,
     /// With the patches of `doors/postgres`.
     patched: bool,
+    /// The I/O method of the servers that are tested, if not PostgreSQL's default.
+    io_method: Option<IoMethod>,
+}
+
+/// How PostgreSQL 18 and later read asynchronously.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IoMethod {
+    /// Not at all.
+    Sync,
+    /// By processes of their own.
+    Worker,
+    /// By the kernel.
+    #[value(name = "io_uring")]
+    IoUring,
 }
 
 impl Build {
@@ -52,7 +66,7 @@ impl Build {
         };
         let beside = |path: PathBuf| PathBuf::from(format!("{}{suffix}", path.display()));
         let (source, installed) = (beside(paths::source(of.version)), beside(paths::installed(of.version)));
-        Build { source, installed, of, assertions, patched }
+        Build { source, installed, of, assertions, patched, io_method: None }
     }
 
     /// PostgreSQL of this build's version as it is, made if it is not there.
@@ -133,6 +147,30 @@ impl Build {
     /// A program of the installed server.
     pub fn program(&self, name: &str) -> PathBuf {
         self.installed.join("bin").join(name)
+    }
+
+    /// Lets the servers that are tested have this I/O method.
+    ///
+    /// # Errors
+    ///
+    /// PostgreSQL has none in this version.
+    pub fn set_io_method(&mut self, method: IoMethod) -> Result<()> {
+        if self.of.version.major < 18 {
+            bail!("PostgreSQL {} has no I/O methods; name version 18", self.of.version);
+        }
+        self.io_method = Some(method);
+        Ok(())
+    }
+
+    /// Whether the servers that are tested read flash asynchronously.
+    pub fn reads_asynchronously(&self) -> bool {
+        self.of.version.major >= 18 && self.io_method != Some(IoMethod::Sync)
+    }
+
+    /// Settings of the servers that are tested, as lines.
+    pub fn settings(&self) -> String {
+        let value = self.io_method.as_ref().and_then(IoMethod::to_possible_value);
+        value.map_or_else(String::new, |value| format!("io_method = {}\n", value.get_name()))
     }
 
     /// What initdb is told for a cluster without checksums.

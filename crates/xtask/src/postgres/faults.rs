@@ -17,13 +17,18 @@ const PAGES_FROM: u64 = 8 << 20;
 /// All rows, in an order that reads the table in pieces.
 const SUMS: &str = "SELECT count(*), sum(abalance), sum(aid * abalance) FROM pgbench_accounts";
 
+/// The last rows, by a scan that reads ahead. Its pages have entered last: no dequeue has met their damage
+/// before.
+const TAIL: &str = "SET enable_seqscan = off; SET enable_indexscan = off;
+    SELECT count(filler), sum(aid) FROM pgbench_accounts WHERE aid > 90000";
+
 pub(super) fn test(bench: &Bench) -> Result<()> {
     let configuration = format!("{}autovacuum = off\n", ENTRESOL.kill);
     let server = Server::start(&bench.build, &bench.user, "faults", &["-k"], &configuration)?;
     server.query("CREATE EXTENSION entresol")?;
     output(server.client("pgbench").args(["-i", "-q", "-s", "1"]))?;
     server.query("VACUUM FREEZE pgbench_accounts")?;
-    let right = server.query(SUMS)?;
+    let (right, right_tail) = (server.query(SUMS)?, server.query(TAIL)?);
     let read_all = || -> Result<()> {
         let found = server.query(&format!("SET synchronize_seqscans = off; {SUMS}"))?;
         if found != right {
@@ -50,11 +55,19 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
         }
     }
     spoil(&server)?;
+    let found = server.query(TAIL)?;
+    if found != right_tail {
+        bail!("faults: the last sums were {right_tail}, and are {found}");
+    }
     read_all()?;
     read_all()?;
     let damaged: u64 = server.query("SELECT damaged_clean FROM entresol_stat")?.parse()?;
     if damaged == 0 {
         bail!("faults: no clean page was found damaged: {:?}", server.counters()?);
+    }
+    let rejected = server.query("SELECT async_rejected > 0 FROM entresol_stat")?;
+    if bench.build.reads_asynchronously() && rejected != "t" {
+        bail!("faults: no asynchronous read has found a damaged page: this is not tested");
     }
     println!("faults: {damaged} clean pages damaged: read from disk, every answer right");
     server.check_log()?;

@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 const VICTIMS: [&str; 7] =
     [CLIENT, WORKER, "checkpointer", "background writer", "walwriter", "autovacuum launcher", POSTMASTER];
 
+/// As [`VICTIMS`], of PostgreSQL 18 and later.
+const IO_WORKER: &str = "io worker";
+
 /// The value of the setting, as in [`ORACLES`].
 const MODULES: &str = "entresol, hooktrace";
 
@@ -44,7 +47,9 @@ pub(super) fn test(bench: &Bench, cache: &Cache, rounds: u32) -> Result<()> {
     output(server.client("pgbench").args(["-i", "-q", "-s", "5"]))?;
     server.query("CREATE EXTENSION amcheck")?;
     let mut acknowledged = 0;
-    for (round, victim) in (0..rounds).zip(VICTIMS.into_iter().cycle()) {
+    let io_worker = (bench.build.version().major >= 18).then_some(IO_WORKER);
+    let victims = VICTIMS.into_iter().chain(io_worker);
+    for (round, victim) in (0..rounds).zip(victims.cycle()) {
         acknowledged += kill_under_load(&server, victim)?;
         wait_until_it_runs(&server, victim == POSTMASTER)?;
         check(&server, acknowledged).with_context(|| format!("{name}: round {round}, {victim}"))?;

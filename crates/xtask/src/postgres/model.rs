@@ -32,7 +32,8 @@ pub(super) fn test(bench: &Bench, cache: &Cache) -> Result<()> {
     }
     let mut counters = server.counters()?;
     counters.extend(server.oracles()?);
-    for counter in cache.model_must_happen.iter().chain(ORACLES_MUST_HAPPEN) {
+    let asynchronous: &[&str] = if bench.build.reads_asynchronously() { &["async_hits"] } else { &[] };
+    for counter in cache.model_must_happen.iter().chain(ORACLES_MUST_HAPPEN).chain(asynchronous) {
         if !counters.iter().any(|(counted, n)| counted == counter && *n > 0) {
             bail!("{name}: the counter `{counter}` is zero: this was not tested");
         }

@@ -76,7 +76,7 @@ fn views(sql: &Sql<'_>) -> Result<()> {
     sql.expect(
         "SELECT count(*), count(col_description(attrelid, attnum)) FROM pg_attribute
          WHERE attrelid = 'entresol_stat'::regclass AND attnum > 0",
-        "43|43",
+        "45|45",
     )?;
     sql.0.query("CHECKPOINT")?;
     sql.expect(

@@ -76,7 +76,7 @@ pub(super) fn contrib(bench: &Bench, cache: &Cache) -> Result<()> {
     })?;
     println!("{name}: {tests} tests passed");
     check_pages(bench, &server, &name)?;
-    check_counters(&server, &name, cache)?;
+    check_counters(bench, &server, &name, cache)?;
     server.check_log()?;
     server.stop()?;
     server.check_files()
@@ -150,7 +150,7 @@ fn finish(
     if let Some(cache) = cache {
         check_pages(bench, server, name)?;
         server.query("CHECKPOINT")?;
-        check_counters(server, name, cache)?;
+        check_counters(bench, server, name, cache)?;
     }
     server.check_log()?;
     server.stop()?;
@@ -161,13 +161,14 @@ fn finish(
 }
 
 /// What the suite is to test has happened, and nothing that must not.
-fn check_counters(server: &Server<'_>, name: &str, cache: &Cache) -> Result<()> {
+fn check_counters(bench: &Bench, server: &Server<'_>, name: &str, cache: &Cache) -> Result<()> {
     let mut counters = server.counters()?;
     counters.extend(server.oracles()?);
     let text: Vec<_> = counters.iter().map(|(name, n)| format!("{name} {n}")).collect();
     println!("{name}: {}", text.join(", "));
     let of = |wanted: &str| counters.iter().find(|(counted, _)| counted == wanted).map(|(_, n)| *n);
-    for wanted in cache.must_happen.iter().chain(ORACLES_MUST_HAPPEN) {
+    let asynchronous: &[&str] = if bench.build.reads_asynchronously() { &["async_hits"] } else { &[] };
+    for wanted in cache.must_happen.iter().chain(ORACLES_MUST_HAPPEN).chain(asynchronous) {
         if of(wanted).is_none_or(|n| n == 0) {
             bail!("{name}: the counter `{wanted}` is zero: this was not tested");
         }

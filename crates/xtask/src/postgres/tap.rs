@@ -42,6 +42,7 @@ pub(super) fn over_flash(bench: &Bench, only: &[String]) -> Result<()> {
                 found.map(|value| std::env::split_paths(value).collect::<Vec<_>>()).unwrap_or_default(),
             );
             prove.env("PERL5LIB", std::env::join_paths(library)?);
+            prove.env("ENTRESOL_TAP_SETTINGS", bench.build.settings());
             prove.env("PG_TEST_EXTRA", "wal_consistency_checking").env("PG_TEST_TIMEOUT_DEFAULT", "600");
             let title = format!("{name}/{}", script.display());
             match watch(bench, &title, &mut prove) {

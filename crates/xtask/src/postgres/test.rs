@@ -1,6 +1,6 @@
 //! `cargo xtask postgres test`.
 
-use super::build::{Build, BuildArgs, can_be_made, make};
+use super::build::{Build, BuildArgs, IoMethod, can_be_made, make};
 use super::cache::{ENTRESOL, THROUGH};
 use super::{
     binding, dies, disk, failover, faults, keep_out, kill, model, module, path, snapshot, sql, standby,
@@ -149,6 +149,9 @@ pub struct TestArgs {
     /// Of the suite `flash-tap`, only the scripts whose path ends like this; may be repeated.
     #[arg(long, value_name = "NAME")]
     script: Vec<String>,
+    /// The I/O method of the servers; PostgreSQL 18 only [default: PostgreSQL's].
+    #[arg(long, value_name = "METHOD")]
+    io_method: Option<IoMethod>,
     /// Passes, and says why, where the server cannot be built or run: without a compiler or the source, or in
     /// a folder that the servers' user may not enter.
     #[arg(long)]
@@ -185,7 +188,9 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         println!("skipped: {why:#}");
         return Ok(());
     }
-    let bench = Bench::new(make(&arguments.build)?, user)?;
+    let mut build = make(&arguments.build)?;
+    arguments.io_method.map_or(Ok(()), |method| build.set_io_method(method))?;
+    let bench = Bench::new(build, user)?;
     let chosen = match arguments.suites {
         _ if !arguments.only.is_empty() => &arguments.only[..],
         Choice::Usual => ALL,

@@ -5,7 +5,7 @@
  * version it is. What is read, through DRAM or below it, must say what the model says. Now and then all is
  * destaged, and the file itself is compared.
  *
- * The work: read, write, extend, truncate, drop and recreate under the same number, evict, write and extend
+ * The work: read, scan, write, extend, truncate, drop and recreate under the same number, evict, write and extend
  * past DRAM as bulk writers do, read past DRAM in runs that are partly cached, prefetch. The worker destages
  * meanwhile. Nothing is logged: a crash is not part of this test.
  *
@@ -24,6 +24,7 @@
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/fd.h"
+#include "storage/read_stream.h"
 #include "storage/smgr.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
@@ -121,6 +122,46 @@ write_page(Model *model, BlockNumber block)
 	MarkBufferDirty(buffer);
 	END_CRIT_SECTION();
 	UnlockReleaseBuffer(buffer);
+}
+
+/* What is left of a scan. */
+typedef struct Scan
+{
+	Model	   *model;
+	BlockNumber next;
+} Scan;
+
+static BlockNumber
+next_of_scan(ReadStream *stream, void *with, void *per_buffer)
+{
+	Scan	   *scan = with;
+	BlockNumber block = scan->next;
+
+	if (block >= scan->model->n)
+		return InvalidBlockNumber;
+	/* Runs, and gaps. */
+	scan->next += below(scan->model, 3) == 0 ? 1 + below(scan->model, 8) : 1;
+	return block;
+}
+
+/* Reads ahead, as many pages as the server likes, while others are written. */
+static void
+scan_from(Model *model, BlockNumber first)
+{
+	Scan		scan = {.model = model, .next = first};
+	ReadStream *stream = read_stream_begin_relation(READ_STREAM_DEFAULT, NULL, model->relation, MAIN_FORKNUM,
+													next_of_scan, &scan, 0);
+	Buffer		buffer;
+
+	while ((buffer = read_stream_next_buffer(stream, NULL)) != InvalidBuffer)
+	{
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		check(model, BufferGetPage(buffer), BufferGetBlockNumber(buffer), "a scan");
+		UnlockReleaseBuffer(buffer);
+		if (below(model, 4) == 0)
+			write_page(model, below(model, model->n));
+	}
+	read_stream_end(stream);
 }
 
 /* Through DRAM, as a heap grows. */
@@ -304,6 +345,11 @@ step(Model *model)
 
 		model->doing = "read past DRAM";
 		read_past(model, block, Min(run_n, model->n - block));
+	}
+	else if (what < 102)
+	{
+		model->doing = "scan";
+		scan_from(model, block);
 	}
 	else if (what < 180)
 	{

@@ -71,8 +71,9 @@ sub name_flash
 	# In write-back mode a copy of a running cluster's files without a backup_label is refused, and so is a
 	# single-user server after a crash.
 	my $mode = $0 =~ /042_low_level_backup|017_shm/ ? 'write-through' : 'write-back';
+	my $settings = $ENV{ENTRESOL_TAP_SETTINGS} // '';
 	$node->append_conf('postgresql.conf', qq{
-shared_preload_libraries = '$wanted'
+${settings}shared_preload_libraries = '$wanted'
 entresol.flash = '$flash'
 entresol.size = 24MB
 entresol.objects = 2048
