@@ -42,6 +42,11 @@ impl Disk {
         self.group.limit(self.device.device(), Limits { reads: iops, writes: iops, bytes: 0 })
     }
 
+    /// The device.
+    pub fn device(&self) -> &Path {
+        self.device.device()
+    }
+
     /// The folder of its file system.
     pub fn folder(&self) -> &Path {
         &self.mount

@@ -8,6 +8,7 @@ mod load;
 mod memory;
 mod overhead;
 mod restart;
+mod scans;
 mod throttled;
 
 use super::build::{Build, BuildArgs, make};
@@ -45,6 +46,8 @@ enum What {
     Overhead(overhead::OverheadArgs),
     /// Backends that find every page on flash, one and more at a time. Needs root.
     Hits(hits::HitsArgs),
+    /// Scans that find every page on flash, with many reads under way. Needs root.
+    Scans(scans::ScansArgs),
     /// What the cache takes of DRAM.
     Memory(memory::MemoryArgs),
 }
@@ -80,6 +83,7 @@ pub fn bench(arguments: &BenchArgs) -> Result<()> {
         What::Restart(arguments) => restart::measure(&rig, arguments),
         What::Overhead(arguments) => overhead::measure(&rig, arguments),
         What::Hits(arguments) => hits::measure(&rig, arguments),
+        What::Scans(arguments) => scans::measure(&rig, arguments),
         What::Memory(arguments) => memory::measure(&rig, arguments),
     }
 }
