@@ -24,6 +24,7 @@
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/fd.h"
+#include "storage/procsignal.h"
 #include "storage/read_stream.h"
 #include "storage/smgr.h"
 #include "utils/builtins.h"
@@ -214,7 +215,10 @@ truncate_to(Model *model, BlockNumber n)
 	check_absent(model, n, old_n);
 }
 
-/* In turn as a transaction does it, and as recovery. */
+/*
+ * In turn as a transaction does it, and as recovery. The server uses a number again after a checkpoint only; until
+ * then the old file would be read by processes that have it open.
+ */
 static void
 recreate(Model *model)
 {
@@ -222,6 +226,7 @@ recreate(Model *model)
 
 	smgrdounlinkall(&file, 1, true);
 	check_absent(model, 0, model->n);
+	WaitForProcSignalBarrier(EmitProcSignalBarrier(PROCSIGNAL_BARRIER_SMGRRELEASE));
 	smgrcreate(RelationGetSmgr(model->relation), MAIN_FORKNUM, below(model, 2) == 0);
 	model->n = 0;
 }
