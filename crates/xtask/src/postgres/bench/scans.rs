@@ -95,9 +95,13 @@ pub(super) fn measure(rig: &Rig, arguments: &ScansArgs) -> Result<()> {
 
     let mut all: Vec<Series> = Vec::new();
     for round in 0..arguments.rounds {
-        for (server, setting) in
-            [("flash", ""), ("flash", "sync"), ("files", ""), ("files", "io_combine_limit = 1")]
-        {
+        for (server, setting) in [
+            ("flash", ""),
+            ("flash", "io_combine_limit = 1"),
+            ("flash", "sync"),
+            ("files", ""),
+            ("files", "io_combine_limit = 1"),
+        ] {
             let (on, device) =
                 if server == "flash" { (&cached, device.device()) } else { (&files, disk.device()) };
             let before = if setting == "sync" { method("sync") } else { method(&arguments.io_method) };
