@@ -26,7 +26,7 @@ pub(crate) struct Process {
     pub front: SharedFront,
     pub board: &'static Board,
     /// Of its kind of process.
-    pub tally: &'static BackendTally,
+    tally: &'static BackendTally,
     pub memory: Shared,
     /// The cluster's folder with the notes.
     folder: PathBuf,
@@ -46,6 +46,19 @@ impl Process {
     pub fn object(&self, locator: &Locator) -> Result<Option<(ObjectId, Option<&ObjectTally>)>, TierError> {
         let object = self.front.object(locator)?;
         Ok(object.map(|object| (object, self.memory.tally(object, locator))))
+    }
+
+    /// Counts blocks that the server reads from the cache.
+    pub fn count_hits(&self, blocks: u32, object: Option<&ObjectTally>) {
+        self.tally.hits.add(blocks.into());
+        object.inspect(|tally| tally.hits.add(blocks.into()));
+    }
+
+    /// Counts blocks that the server reads from disk, as the cache lacks them.
+    pub fn count_misses(&self, blocks: u32, object: Option<&ObjectTally>) {
+        self.board.misses.add(blocks.into());
+        self.tally.misses.add(blocks.into());
+        object.inspect(|tally| tally.misses.add(blocks.into()));
     }
 }
 
@@ -125,9 +138,9 @@ pub(crate) fn residency(fork: &EntFork, block: u32, n: u32, reads: bool, is_here
     let mut same = n;
     *is_here = false;
     let code = call(|process| {
-        let mut misses = None;
-        if let Some((object, tally)) = process.object(&locator_of(fork))? {
-            misses = tally.map(|tally| &tally.misses);
+        let mut tally = None;
+        if let Some((object, of_object)) = process.object(&locator_of(fork))? {
+            tally = of_object;
             // Else it would be asked for again, and again in vain.
             let unread = process.unread.take();
             let has = |at: u32| {
@@ -138,9 +151,7 @@ pub(crate) fn residency(fork: &EntFork, block: u32, n: u32, reads: bool, is_here
             same = (1..n).find(|at| has(*at) != *is_here).unwrap_or(n);
         }
         if reads && !*is_here {
-            process.board.misses.add(same.into());
-            process.tally.misses.add(same.into());
-            misses.inspect(|misses| misses.add(same.into()));
+            process.count_misses(same, tally);
         }
         Ok(code::DONE)
     });
@@ -231,8 +242,7 @@ pub(crate) fn read<'a>(
             }
             *done += 1;
         }
-        tally.inspect(|tally| tally.hits.add((*done).into()));
-        process.tally.hits.add((*done).into());
+        process.count_hits(*done, tally);
         Ok(code::DONE)
     })
 }

@@ -2,37 +2,27 @@
 
 use crate::front::{Process, call};
 use crate::locator::locator_of;
-use crate::memory::ObjectTally;
 use crate::types::{EntFork, EntPlace, code, place};
-use entresol_engine::Place;
+use entresol_core::PageId;
+use entresol_engine::{Place, TierError};
 
 /// Where block `block` is, and for how many blocks from it on, at most `n`, that is so. `reads`: the server
-/// reads them there next, and they are counted.
+/// reads them there next, and they are counted. Blocks at hand are counted when they are read.
 pub(crate) fn locate(fork: &EntFork, block: u32, n: u32, reads: bool, found: &mut EntPlace) -> i32 {
     *found = EntPlace { at: place::DISK, blocks: n, ..EntPlace::default() };
     call(|process| {
-        let mut tallies = None;
-        if let Some((object, tally)) = process.object(&locator_of(fork))? {
-            tallies = tally;
-            let first = object.page(block);
-            if reads && process.rejected.take() == Some(first) {
-                (found.at, found.blocks) = (place::AT_HAND, 1);
-                return Ok(code::DONE);
-            }
-            let (at, blocks) = process.front.locate(first, n, reads)?;
-            (found.object, found.blocks) = (first.object(), blocks);
-            match (at, process.flash) {
-                (Place::OnDisk, _) => {}
-                (Place::Flash { offset, stamp }, Some((descriptor, is_direct))) => {
-                    let blocks = found.blocks;
-                    *found =
-                        EntPlace { at: place::FLASH, descriptor, offset, stamp, is_direct, blocks, ..*found };
-                }
-                (Place::Staged, _) | (Place::Flash { .. }, None) => found.at = place::AT_HAND,
-            }
+        let mut tally = None;
+        if let Some((object, of_object)) = process.object(&locator_of(fork))? {
+            tally = of_object;
+            *found = process.place(object.page(block), n, reads)?;
         }
-        if reads {
-            process.count(found, tallies);
+        match found.at {
+            place::DISK if reads => process.count_misses(found.blocks, tally),
+            place::FLASH if reads => {
+                process.board.async_hits.add(found.blocks.into());
+                process.count_hits(found.blocks, tally);
+            }
+            _ => {}
         }
         Ok(code::DONE)
     })
@@ -49,22 +39,25 @@ pub(crate) fn reject(fork: &EntFork, block: u32) -> i32 {
 }
 
 impl Process {
-    /// Counts blocks that the server reads where they were located. Those at hand are counted when they are
-    /// read.
-    fn count(&self, found: &EntPlace, object: Option<&ObjectTally>) {
-        let blocks = found.blocks.into();
-        match found.at {
-            place::DISK => {
-                self.board.misses.add(blocks);
-                self.tally.misses.add(blocks);
-                object.inspect(|tally| tally.misses.add(blocks));
-            }
-            place::FLASH => {
-                self.board.async_hits.add(blocks);
-                self.tally.hits.add(blocks);
-                object.inspect(|tally| tally.hits.add(blocks));
-            }
-            _ => {}
+    /// Where `first` is, and how many pages with it. A page that was rejected is at hand, once.
+    fn place(&self, first: PageId, n: u32, reads: bool) -> Result<EntPlace, TierError> {
+        if reads && self.rejected.take() == Some(first) {
+            return Ok(EntPlace { at: place::AT_HAND, blocks: 1, ..EntPlace::default() });
         }
+        let (found, blocks) = self.front.locate(first, n, reads)?;
+        let nowhere = EntPlace { blocks, ..EntPlace::default() };
+        Ok(match (found, self.flash) {
+            (Place::OnDisk, _) => EntPlace { at: place::DISK, ..nowhere },
+            (Place::Flash { offset, stamp }, Some((descriptor, is_direct))) => EntPlace {
+                at: place::FLASH,
+                blocks,
+                descriptor,
+                object: first.object(),
+                offset,
+                stamp,
+                is_direct,
+            },
+            (Place::Staged, _) | (Place::Flash { .. }, None) => EntPlace { at: place::AT_HAND, ..nowhere },
+        })
     }
 }

@@ -247,8 +247,10 @@ fn choose(arguments: &BuildArgs) -> Result<(Build, Option<PathBuf>)> {
         let version = of.version;
         let build = Build::new(of, arguments.assertions, true);
         let recipe = build.recipe()?;
+        if build.is_made_of(&recipe) || kept::has(&recipe)? {
+            return Ok((build, None));
+        }
         let found = match &arguments.source {
-            _ if build.is_made_of(&recipe) || kept::has(&recipe)? => return Ok((build, None)),
             Some(file) => Ok(file.clone()),
             None => source::find_source(&build.of),
         };

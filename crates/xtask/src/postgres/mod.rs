@@ -4,6 +4,7 @@ mod bench;
 mod binding;
 mod build;
 mod cache;
+mod counters;
 mod dies;
 mod disk;
 mod failover;

@@ -1,7 +1,8 @@
 //! The suites `flash-model` and `through-model`: hooktrace's random work must find nothing, and must find
 //! each left-out step.
 
-use super::cache::{Cache, FAULTS, ORACLES, ORACLES_MUST_HAPPEN};
+use super::cache::{Cache, FAULTS, ORACLES};
+use super::counters::Counters;
 use super::server::Server;
 use super::test::Bench;
 use anyhow::{Result, bail};
@@ -30,16 +31,7 @@ pub(super) fn test(bench: &Bench, cache: &Cache) -> Result<()> {
     for seed in 1..=SEEDS {
         run(seed, "none")?;
     }
-    let mut counters = server.counters()?;
-    counters.extend(server.oracles()?);
-    let asynchronous: &[&str] = if bench.build.reads_asynchronously() { &["async_hits"] } else { &[] };
-    for counter in cache.model_must_happen.iter().chain(ORACLES_MUST_HAPPEN).chain(asynchronous) {
-        if !counters.iter().any(|(counted, n)| counted == counter && *n > 0) {
-            bail!("{name}: the counter `{counter}` is zero: this was not tested");
-        }
-    }
-    let text: Vec<_> = counters.iter().map(|(name, n)| format!("{name} {n}")).collect();
-    println!("{name}: {}", text.join(", "));
+    Counters::of(bench, &server, &name)?.must_happen(cache.model_must_happen)?;
     for fault in FAULTS {
         let noticed = (1..=FAULT_SEEDS)
             .find(|seed| run(*seed, fault).is_err_and(|error| error.to_string().contains("expected")));

@@ -1,11 +1,12 @@
 //! PostgreSQL's own tests, over the flash cache with hooktrace's oracles, or without a module.
 
-use super::cache::{Cache, ORACLES, ORACLES_MUST_HAPPEN};
+use super::cache::{Cache, ORACLES};
+use super::counters::Counters;
 use super::server::Server;
 use super::test::Bench;
 use super::tools::Tools;
 use crate::programs::output;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -162,21 +163,7 @@ fn finish(
 
 /// What the suite is to test has happened, and nothing that must not.
 fn check_counters(bench: &Bench, server: &Server<'_>, name: &str, cache: &Cache) -> Result<()> {
-    let mut counters = server.counters()?;
-    counters.extend(server.oracles()?);
-    let text: Vec<_> = counters.iter().map(|(name, n)| format!("{name} {n}")).collect();
-    println!("{name}: {}", text.join(", "));
-    let of = |wanted: &str| counters.iter().find(|(counted, _)| counted == wanted).map(|(_, n)| *n);
-    let asynchronous: &[&str] = if bench.build.reads_asynchronously() { &["async_hits"] } else { &[] };
-    for wanted in cache.must_happen.iter().chain(ORACLES_MUST_HAPPEN).chain(asynchronous) {
-        if of(wanted).is_none_or(|n| n == 0) {
-            bail!("{name}: the counter `{wanted}` is zero: this was not tested");
-        }
-    }
-    for unwanted in cache.must_not_happen {
-        if of(unwanted).is_none_or(|n| n != 0) {
-            bail!("{name}: the counter `{unwanted}` is not zero");
-        }
-    }
-    Ok(())
+    let counters = Counters::of(bench, server, name)?;
+    counters.must_happen(cache.must_happen)?;
+    counters.must_not_happen(cache.must_not_happen)
 }

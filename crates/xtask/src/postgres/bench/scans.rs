@@ -10,12 +10,14 @@ use super::Rig;
 use super::disk::Disk;
 use super::throttled::flash;
 use crate::postgres::server::Server;
+use crate::programs::output;
 use crate::report::{Mean, write_json};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// What may be told.
 #[derive(Args, Debug)]
@@ -57,7 +59,29 @@ const SCANS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// A server with a setting, on one scan.
+/// Where pages are, and with which settings.
+struct Case {
+    server: &'static str,
+    /// Of the report.
+    setting: &'static str,
+    /// Said by the session before the scan.
+    session: &'static str,
+    /// `io_method = sync`, whatever the arguments say.
+    is_sync: bool,
+}
+
+const CASES: [Case; 5] = [
+    Case { server: "flash", setting: "", session: "", is_sync: false },
+    Case { server: "flash", setting: ONE_BLOCK, session: SET_ONE_BLOCK, is_sync: false },
+    Case { server: "flash", setting: "io_method = sync", session: "", is_sync: true },
+    Case { server: "files", setting: "", session: "", is_sync: false },
+    Case { server: "files", setting: ONE_BLOCK, session: SET_ONE_BLOCK, is_sync: false },
+];
+
+const ONE_BLOCK: &str = "io_combine_limit = 1";
+const SET_ONE_BLOCK: &str = "SET io_combine_limit = 1; ";
+
+/// A case, on one scan.
 #[derive(Debug, Serialize)]
 struct Series {
     scan: &'static str,
@@ -68,51 +92,29 @@ struct Series {
 }
 
 pub(super) fn measure(rig: &Rig, arguments: &ScansArgs) -> Result<()> {
+    if rig.build.version().major < 18 {
+        bail!("PostgreSQL {} reads nothing asynchronously; name version 18", rig.build.version());
+    }
     let device = flash(rig, arguments.megabytes * 2 + 256)?;
     let disk = Disk::new(&rig.folder, arguments.megabytes * 2 + 1024)?;
     rig.user.own(disk.folder())?;
-    let cache = format!(
-        "shared_preload_libraries = 'entresol'\nentresol.flash = '{}'\nentresol.size = 0\n",
-        device.device().display()
-    );
-    let method = |method: &str| format!("io_method = {method}\n");
-    let start = |name: &str, more: &str| {
-        let configuration = format!("{SETTINGS}{}{more}", method(&arguments.io_method));
-        let server = Server::start(&rig.build, &rig.user, name, &["-k"], &configuration)?;
-        fill(&server, arguments.megabytes)?;
-        Ok::<_, anyhow::Error>(server)
-    };
-    let cached = start("scans flash", &cache)?;
-    let brought = cached.query("CREATE EXTENSION entresol; SELECT entresol_prewarm('scanned')")?;
-    println!("{brought} pages were brought to flash");
-    let files = start("scans files", "")?;
-    files.stop()?;
-    // Onto a device of the same kind.
-    let moved = disk.folder().join("data");
-    crate::programs::output(std::process::Command::new("cp").arg("-a").arg(files.data()).arg(&moved))?;
-    let files = Server::over(&rig.build, &rig.user, moved, "scans files")?;
-    files.start_again()?;
+    let cached = cached(rig, arguments, device.device())?;
+    let files = on_disk(rig, arguments, &disk)?;
 
     let mut all: Vec<Series> = Vec::new();
+    let rows = (arguments.megabytes * ROWS_PER_MB).to_string();
     for round in 0..arguments.rounds {
-        for (server, setting) in [
-            ("flash", ""),
-            ("flash", "io_combine_limit = 1"),
-            ("flash", "sync"),
-            ("files", ""),
-            ("files", "io_combine_limit = 1"),
-        ] {
-            let (on, device) =
-                if server == "flash" { (&cached, device.device()) } else { (&files, disk.device()) };
-            let before = if setting == "sync" { method("sync") } else { method(&arguments.io_method) };
-            if server == "flash" {
-                restart(on, &before)?;
-            }
+        for case in &CASES {
+            let (server, device) = match case.server {
+                "flash" => (&cached, device.device()),
+                _ => (&files, disk.device()),
+            };
+            server.stop()?;
+            server.set("io_method", if case.is_sync { "sync" } else { &arguments.io_method })?;
+            server.start_again()?;
             for (scan, plan, statement) in SCANS {
-                let rows = (arguments.megabytes * ROWS_PER_MB).to_string();
-                let set = if setting.contains('=') { format!("SET {setting}; ") } else { String::new() };
-                let one = once(on, device, &format!("{set}{plan}"), &statement.replace("ROWS", &rows))?;
-                add(&mut all, (scan, server, setting), one);
+                let before = format!("{}{plan}", case.session);
+                add(&mut all, scan, case, once(server, device, &before, &statement.replace("ROWS", &rows))?);
             }
         }
         println!("round {}", round + 1);
@@ -127,6 +129,37 @@ pub(super) fn measure(rig: &Rig, arguments: &ScansArgs) -> Result<()> {
     Ok(())
 }
 
+/// A server whose pages are all on this flash.
+fn cached<'a>(rig: &'a Rig, arguments: &ScansArgs, flash: &Path) -> Result<Server<'a>> {
+    let cache = format!(
+        "shared_preload_libraries = 'entresol'\nentresol.flash = '{}'\nentresol.size = 0\n",
+        flash.display()
+    );
+    let server = filled(rig, arguments, "scans flash", &cache)?;
+    let brought = server.query("CREATE EXTENSION entresol; SELECT entresol_prewarm('scanned')")?;
+    println!("{brought} pages were brought to flash");
+    Ok(server)
+}
+
+/// A server whose files are on this disk.
+fn on_disk<'a>(rig: &'a Rig, arguments: &ScansArgs, disk: &Disk) -> Result<Server<'a>> {
+    let server = filled(rig, arguments, "scans files", "")?;
+    server.stop()?;
+    let moved = disk.folder().join("data");
+    output(Command::new("cp").arg("-a").arg(server.data()).arg(&moved))?;
+    let server = Server::over(&rig.build, &rig.user, moved, "scans files")?;
+    server.start_again()?;
+    Ok(server)
+}
+
+/// A server with the table.
+fn filled<'a>(rig: &'a Rig, arguments: &ScansArgs, name: &str, settings: &str) -> Result<Server<'a>> {
+    let configuration = format!("{SETTINGS}io_method = {}\n{settings}", arguments.io_method);
+    let server = Server::start(&rig.build, &rig.user, name, &["-k"], &configuration)?;
+    fill(&server, arguments.megabytes)?;
+    Ok(server)
+}
+
 /// A table with keys in random order, and everything about it settled.
 fn fill(server: &Server<'_>, megabytes: u64) -> Result<()> {
     let rows = megabytes * ROWS_PER_MB;
@@ -136,14 +169,6 @@ fn fill(server: &Server<'_>, megabytes: u64) -> Result<()> {
     ))?;
     server.query("VACUUM FREEZE ANALYZE scanned")?;
     server.query("CHECKPOINT").map(drop)
-}
-
-/// The server again, with other settings.
-fn restart(server: &Server<'_>, settings: &str) -> Result<()> {
-    let (name, value) = settings.trim().split_once(" = ").context("a setting")?;
-    server.stop()?;
-    server.set(name, value)?;
-    server.start_again()
 }
 
 /// Milliseconds of the statement's execution, and the device's depth meanwhile.
@@ -167,10 +192,11 @@ fn busy(device: &Path) -> Result<(f64, f64)> {
     Ok((field(9)?, field(10)?))
 }
 
-fn add(all: &mut Vec<Series>, key: (&'static str, &'static str, &'static str), (time, depth): (f64, f64)) {
-    let (scan, server, setting) = key;
-    let is_it = |series: &Series| (series.scan, series.server, series.setting) == key;
-    let at = all.iter().position(is_it).unwrap_or_else(|| {
+fn add(all: &mut Vec<Series>, scan: &'static str, case: &Case, (time, depth): (f64, f64)) {
+    let Case { server, setting, .. } = *case;
+    let key = (scan, server, setting);
+    let at = all.iter().position(|series| (series.scan, series.server, series.setting) == key);
+    let at = at.unwrap_or_else(|| {
         all.push(Series { scan, server, setting, milliseconds: Vec::new(), depth: Vec::new() });
         all.len() - 1
     });
