@@ -66,6 +66,16 @@ typedef struct EntPlace
 	bool		is_direct;		/* reads go past the kernel's cache */
 } EntPlace;
 
+/* What a process has had of the cache since it began, in pages. */
+typedef struct EntOwn
+{
+	uint64_t	hits;			/* reads that the cache served */
+	uint64_t	async_hits;		/* of these, reads that the server has started */
+	uint64_t	misses;			/* reads that the cache could not serve */
+	uint64_t	staged_dirty;	/* pages that it took */
+	uint64_t	staged_clean;
+} EntOwn;
+
 /* Flags of ent_stage: those of storage/flashcache.h. */
 enum
 {
@@ -216,12 +226,14 @@ int32_t		ent_redo_begins(uint64_t redo, bool is_own, uint64_t *known);
 int32_t		ent_redo_changes(EntFork fork, uint32_t block);	/* [c] */
 /* Blocks of a fork, which were forgotten, are about to be written past the cache; a crash may tear them. */
 int32_t		ent_overwrites(EntFork fork);	/* [c] */
+/* Of this process, attached or not. */
+void		ent_own(EntOwn *own);	/* [c] */
 /* Reads blocks up to the first that is absent; how many goes to *done. */
 int32_t		ent_read(EntFork fork, uint32_t block, void *const *pages, uint32_t n, uint32_t *done);	/* [c] */
 /*
  * Where the block is, and for how many blocks from it on, at most "n", that is so. With "reads" the caller reads
  * them next, and they count. Those on flash it reads itself, later, and maybe in another process. Until then it
- * hands no newer version of them down. Nothing keeps them in their place: what is read there must be proved.
+ * stages no newer version of them. Nothing keeps them in their place: what is read there must be proved.
  */
 int32_t		ent_locate(EntFork fork, uint32_t block, uint32_t n, bool reads, EntPlace *place);	/* [c] */
 /*
@@ -229,7 +241,7 @@ int32_t		ent_locate(EntFork fork, uint32_t block, uint32_t n, bool reads, EntPla
  * PostgreSQL's page now. Of the blocks of one place, each one has a stamp that is one more.
  */
 bool		ent_prove(uint32_t object, uint32_t block, uint64_t stamp, bool checksums, void *page);	/* [c] */
-/* It was not: ent_locate() says of the block that it is at hand, once. */
+/* ent_prove() said no of the block: ent_locate() says that it is at hand, once. */
 int32_t		ent_reject(EntFork fork, uint32_t block);	/* [c] */
 /* The device's descriptor in this process; -1: it has none. */
 int32_t		ent_descriptor(void);	/* [c] */

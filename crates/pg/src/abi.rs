@@ -6,8 +6,8 @@ use crate::front::Interrupted;
 use crate::memory::{ALIGNMENT, Shared, front_bytes};
 use crate::settings::{PAGE_BYTES, Settings};
 use crate::types::{
-    BACKEND_KINDS, EntBackend, EntCluster, EntEvent, EntFork, EntLatency, EntOptions, EntPlace, EntRelation,
-    EntStat, code, latency,
+    BACKEND_KINDS, EntBackend, EntCluster, EntEvent, EntFork, EntLatency, EntOptions, EntOwn, EntPlace,
+    EntRelation, EntStat, code, latency,
 };
 use crate::{failure, front, locate, report, settings, worker};
 use entresol_core::{PageId, Position};
@@ -209,6 +209,14 @@ pub unsafe extern "C" fn ent_read(
             pages.iter().map(|page| unsafe { slice::from_raw_parts_mut(page.cast::<u8>(), PAGE_BYTES) });
         front::read(&fork, block, pages, done)
     })
+}
+
+/// # Safety
+/// `own` points to an `EntOwn`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_own(own: *mut EntOwn) {
+    // SAFETY: the caller promises it.
+    unsafe { *own = front::own_counts() }
 }
 
 /// # Safety

@@ -7,7 +7,7 @@ use crate::locator::{DATABASE_BYTES, fork_of, locator_of};
 use crate::memory::{BackendTally, Board, ObjectTally, Shared, Tally};
 use crate::notes::{Known, make_void};
 use crate::settings::Settings;
-use crate::types::{BACKEND_KINDS, EntFork, code, flag};
+use crate::types::{BACKEND_KINDS, EntFork, EntOwn, code, flag};
 use crate::{failure, settings};
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{
@@ -48,10 +48,18 @@ impl Process {
         Ok(object.map(|object| (object, self.memory.tally(object, locator))))
     }
 
-    /// Counts blocks that the server reads from the cache.
+    /// Counts blocks that this process reads from the cache.
     pub fn count_hits(&self, blocks: u32, object: Option<&ObjectTally>) {
         self.tally.hits.add(blocks.into());
         object.inspect(|tally| tally.hits.add(blocks.into()));
+        own(|own| own.hits += u64::from(blocks));
+    }
+
+    /// As [`count_hits`](Self::count_hits), of blocks that the server has started to read.
+    pub fn count_async_hits(&self, blocks: u32, object: Option<&ObjectTally>) {
+        self.board.async_hits.add(blocks.into());
+        own(|own| own.async_hits += u64::from(blocks));
+        self.count_hits(blocks, object);
     }
 
     /// Counts blocks that the server reads from disk, as the cache lacks them.
@@ -59,6 +67,7 @@ impl Process {
         self.board.misses.add(blocks.into());
         self.tally.misses.add(blocks.into());
         object.inspect(|tally| tally.misses.add(blocks.into()));
+        own(|own| own.misses += u64::from(blocks));
     }
 }
 
@@ -66,6 +75,19 @@ thread_local! {
     /// Leaked, as `failure::SENTENCE` is.
     static PROCESS: &'static RefCell<Option<Process>> = Box::leak(Box::new(RefCell::new(None)));
     static INTERRUPTED: Cell<Option<Interrupted>> = const { Cell::new(None) };
+    /// Of this process, attached or not.
+    static OWN: Cell<EntOwn> = const { Cell::new(EntOwn::NONE) };
+}
+
+fn own(count: impl FnOnce(&mut EntOwn)) {
+    let mut own = OWN.get();
+    count(&mut own);
+    OWN.set(own);
+}
+
+/// What this process has had of the cache.
+pub(crate) fn own_counts() -> EntOwn {
+    OWN.get()
 }
 
 fn is_interrupted() -> bool {
@@ -320,6 +342,10 @@ impl Process {
         all.add(1);
         of_kind.add(1);
         object.inspect(|tally| of_object(tally).add(1));
+        own(|own| match flags & flag::DIRTY {
+            0 => own.staged_clean += 1,
+            _ => own.staged_dirty += 1,
+        });
     }
 
     /// Whether the budget of writes to flash is too short for a page. A victim that was pulled stays where it

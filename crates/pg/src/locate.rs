@@ -18,10 +18,7 @@ pub(crate) fn locate(fork: &EntFork, block: u32, n: u32, reads: bool, found: &mu
         }
         match found.at {
             place::DISK if reads => process.count_misses(found.blocks, tally),
-            place::FLASH if reads => {
-                process.board.async_hits.add(found.blocks.into());
-                process.count_hits(found.blocks, tally);
-            }
+            place::FLASH if reads => process.count_async_hits(found.blocks, tally),
             _ => {}
         }
         Ok(code::DONE)

@@ -70,6 +70,27 @@ pub struct EntPlace {
     pub is_direct: bool,
 }
 
+/// What a process has had of the cache since it began, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EntOwn {
+    /// Reads that the cache served.
+    pub hits: u64,
+    /// Of these, reads that the server has started, to be executed meanwhile.
+    pub async_hits: u64,
+    /// Reads that the cache could not serve.
+    pub misses: u64,
+    /// Dirty pages that it took.
+    pub staged_dirty: u64,
+    /// Clean pages that it took.
+    pub staged_clean: u64,
+}
+
+impl EntOwn {
+    /// Of a process that begins.
+    pub const NONE: Self = EntOwn { hits: 0, async_hits: 0, misses: 0, staged_dirty: 0, staged_clean: 0 };
+}
+
 /// A relation's fork, as PostgreSQL names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]

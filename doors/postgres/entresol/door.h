@@ -16,6 +16,7 @@
 #include "port/atomics.h"
 #include "storage/flashcache.h"
 #include "major.h"
+#include "storage/dsm_impl.h"
 #include "storage/lwlock.h"
 #include "datatype/timestamp.h"
 
@@ -86,7 +87,16 @@ typedef struct DoorShared
 	KeptFile	kept[KEPT_MAX];
 	Oid			compared[KEPT_COMPARED];
 	TimestampTz reset;			/* of the counters; 0: never. Written under "kept_lock" */
+	LWLock	   *statements_lock;
+	pg_atomic_uint64 statements_clock;	/* counts what is recorded of statements */
 } DoorShared;
+
+/* What a process tells its parallel workers. Written by itself alone. */
+typedef struct DoorLeader
+{
+	uint64		queryid;		/* of the statement that a client has sent */
+	dsm_handle	explained;		/* the segment for a query that it explains, or DSM_HANDLE_INVALID */
+} DoorLeader;
 
 /* entresol.c */
 extern DoorShared *door;
@@ -95,6 +105,8 @@ extern void *door_memory;
 extern Size door_memory_bytes;
 extern bool drain_at_shutdown;
 extern bool door_is_through;
+extern int	door_statements;
+extern volatile DoorLeader *door_leaders;	/* by the number of the process */
 
 static inline DoorState
 door_state(void)
@@ -177,6 +189,34 @@ door_kept(RelFileLocator rlocator)
 		return KEPT_NOT;
 	return door_find_kept(rlocator);
 }
+
+/* Of several processes, in shared memory. Zeros are a new one. */
+typedef struct DoorCounts
+{
+	pg_atomic_uint64 hits;
+	pg_atomic_uint64 async_hits;
+	pg_atomic_uint64 misses;
+	pg_atomic_uint64 staged_dirty;
+	pg_atomic_uint64 staged_clean;
+} DoorCounts;
+
+/* counts.c */
+extern EntOwn door_own_since(const EntOwn *before);
+extern void door_add_own(EntOwn *sum, const EntOwn *more);
+extern void door_count(DoorCounts *sum, const EntOwn *more);
+extern EntOwn door_counted(DoorCounts *sum);
+
+/* sql.c */
+extern void door_check_loaded(void);
+
+/* statements.c */
+extern Size door_statements_bytes(void);
+extern void door_make_statements(void);
+extern void door_watch_statements(void);
+extern void door_forget_statements(void);
+
+/* explain.c; see major.h */
+extern void door_explain(void);
 
 /* marks.c */
 extern void door_watch_marks(void);

@@ -190,6 +190,21 @@ SELECT pg_filenode_relation(tablespace, relfilenode) AS relation, s.*
 FROM entresol_stat_relation() s
 WHERE database IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()));
 
+-- What statements of clients have had of the cache, in pages, by query identifier (compute_query_id).
+CREATE FUNCTION entresol_stat_statements(
+    OUT userid oid,
+    OUT dbid oid,
+    OUT queryid bigint,
+    OUT calls bigint,
+    OUT hits bigint,
+    OUT async_hits bigint,
+    OUT misses bigint,
+    OUT staged_dirty bigint,
+    OUT staged_clean bigint
+) RETURNS SETOF record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+CREATE VIEW entresol_stat_statements AS SELECT * FROM entresol_stat_statements();
+
 -- Writes all dirty pages of the cache to their files.
 CREATE FUNCTION entresol_drain() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
@@ -228,11 +243,11 @@ WHERE provider = 'entresol' AND label = 'keep-out' AND classoid = 'pg_catalog.pg
 
 -- Only pg_monitor reads, only superusers act.
 REVOKE ALL ON FUNCTION entresol_stat(), entresol_state(), entresol_stat_latency(), entresol_stat_backend(),
-    entresol_stat_relation(), entresol_kept_out(), entresol_stat_reset(), entresol_drain(),
+    entresol_stat_relation(), entresol_stat_statements(), entresol_kept_out(), entresol_stat_reset(), entresol_drain(),
     entresol_prewarm(regclass), entresol_evict(regclass), entresol_keep_out(regclass, boolean) FROM PUBLIC;
 REVOKE ALL ON entresol_stat, entresol_stat_latency, entresol_stat_backend, entresol_stat_relation,
-    entresol_kept_out FROM PUBLIC;
+    entresol_stat_statements, entresol_kept_out FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION entresol_stat(), entresol_state(), entresol_stat_latency(), entresol_stat_backend(),
-    entresol_stat_relation(), entresol_kept_out() TO pg_monitor;
+    entresol_stat_relation(), entresol_stat_statements(), entresol_kept_out() TO pg_monitor;
 GRANT SELECT ON entresol_stat, entresol_stat_latency, entresol_stat_backend, entresol_stat_relation,
-    entresol_kept_out TO pg_monitor;
+    entresol_stat_statements, entresol_kept_out TO pg_monitor;

@@ -24,11 +24,13 @@ PG_MODULE_MAGIC;
 void		_PG_init(void);
 
 DoorShared *door;
+volatile DoorLeader *door_leaders;
 EntOptions	door_options;
 void	   *door_memory;
 Size		door_memory_bytes;
 bool		drain_at_shutdown;
 bool		door_is_through;
+int			door_statements;
 
 static char *flash;
 static int	size_mb;
@@ -145,6 +147,10 @@ define_settings(void)
 							 "Writes all dirty pages of the cache to their files at shutdown.",
 							 "The cluster does not need its flash then, until it is started again.",
 							 &drain_at_shutdown, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("entresol.statements",
+							"Statements in entresol_stat_statements.",
+							"0: there are none. They are told apart by their query identifiers (compute_query_id).",
+							&door_statements, 1000, 0, 1 << 20, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("entresol");
 }
 
@@ -173,15 +179,18 @@ request_memory(void)
 				 errmsg("the flash cache \"%s\" cannot be used", flash),
 				 errdetail("%s.", door_error()),
 				 errhint("Check the settings \"entresol.flash\", \"entresol.size\" and \"entresol.objects\".")));
-	RequestNamedLWLockTranche("entresol", 1);
+	RequestNamedLWLockTranche("entresol", 2);
 	RequestAddinShmemSpace(sizeof(DoorShared));
 	RequestAddinShmemSpace(door_memory_bytes);
+	RequestAddinShmemSpace(mul_size(sizeof(DoorLeader), door_options.processes));
+	RequestAddinShmemSpace(door_statements_bytes());
 }
 
 static void
 set_up_memory(void)
 {
 	bool		found;
+	Size		bytes;
 
 	if (previous_startup)
 		previous_startup();
@@ -195,12 +204,20 @@ set_up_memory(void)
 		pg_atomic_init_u32(&door->worker, 0);
 		pg_atomic_init_u32(&door->kept_count, 0);
 		pg_atomic_init_u32(&door->kept_places, 0);
-		door->kept_lock = &GetNamedLWLockTranche("entresol")->lock;
+		door->kept_lock = &GetNamedLWLockTranche("entresol")[0].lock;
+		door->statements_lock = &GetNamedLWLockTranche("entresol")[1].lock;
+		pg_atomic_init_u64(&door->statements_clock, 0);
 		door_load_kept();
 	}
 	door_memory = ShmemInitStruct("entresol cache", door_memory_bytes, &found);
 	if (!found)
 		memset(door_memory, 0, door_memory_bytes);
+	bytes = mul_size(sizeof(DoorLeader), door_options.processes);
+	door_leaders = ShmemInitStruct("entresol leaders", bytes, &found);
+	/* Zeros are DSM_HANDLE_INVALID. */
+	if (!found)
+		memset((void *) door_leaders, 0, bytes);
+	door_make_statements();
 	LWLockRelease(AddinShmemInitLock);
 
 	flash_cache = &door_routine;
@@ -208,7 +225,7 @@ set_up_memory(void)
 
 static const char *const settings[] = {
 	"entresol.flash", "entresol.size", "entresol.policy", "entresol.mode", "entresol.objects",
-	"entresol.workers", "entresol.writes_per_day", "entresol.drain_at_shutdown",
+	"entresol.workers", "entresol.writes_per_day", "entresol.drain_at_shutdown", "entresol.statements",
 };
 
 /* Whether pg_control says that the cache may have pages that are newer than the files. */
@@ -291,6 +308,7 @@ _PG_init(void)
 	}
 
 	door_watch_marks();
+	explain_flash();
 
 	if (!is_wanted())
 		return;
@@ -299,5 +317,6 @@ _PG_init(void)
 	shmem_request_hook = request_memory;
 	previous_startup = shmem_startup_hook;
 	shmem_startup_hook = set_up_memory;
+	door_watch_statements();
 	door_register_worker();
 }

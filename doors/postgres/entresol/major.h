@@ -18,6 +18,11 @@
 #define truncate_forks(reln, forks, n, old, new) smgrtruncate(reln, forks, n, old, new)
 /* bufmgr.h */
 #define evict_buffer(buffer) EvictUnpinnedBuffer(buffer, &(bool) {false})
+/* Of ExecutorRun(). */
+#define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count
+#define RUN_ARGUMENTS query, direction, count
+/* explain.c is compiled. */
+#define explain_flash() door_explain()
 /* Of the table of hooks (storage/flashcache.h). */
 #define ASYNC_HOOKS \
 	.locate = door_locate, .device = door_device, .prove = door_prove, .reject = door_reject,
@@ -28,6 +33,9 @@
 #define path_of_fork(rlocator, fork) relpathperm(rlocator, fork)
 #define truncate_forks(reln, forks, n, old, new) smgrtruncate2(reln, forks, n, old, new)
 #define evict_buffer(buffer) EvictUnpinnedBuffer(buffer)
+#define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count, bool once
+#define RUN_ARGUMENTS query, direction, count, once
+#define explain_flash() ((void) 0)
 #define ASYNC_HOOKS
 
 /* Without asynchronous reads there are no hooks for them. As in the patches of 18: */

@@ -28,8 +28,8 @@ PG_FUNCTION_INFO_V1(entresol_prewarm);
 /* Between two tries to hand a page to a cache without room. */
 #define RETRY_US 1000
 
-static void
-check_loaded(void)
+void
+door_check_loaded(void)
 {
 	if (door == NULL)
 		ereport(ERROR,
@@ -59,7 +59,7 @@ entresol_stat(PG_FUNCTION_ARGS)
 	EntStat		stat;
 	bool		is_there;
 
-	check_loaded();
+	door_check_loaded();
 	if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE || description->natts != ENT_STATS)
 		elog(ERROR, "entresol_stat() has other columns than the library; update the extension");
 	is_there = has_answered(ent_stat(&stat));
@@ -84,7 +84,7 @@ entresol_state(PG_FUNCTION_ARGS)
 	bool		nulls[4];
 	Datum		values[4];
 
-	check_loaded();
+	door_check_loaded();
 	if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE ||
 		description->natts != lengthof(values))
 		elog(ERROR, "entresol_state() has other columns than the library; update the extension");
@@ -109,7 +109,7 @@ entresol_stat_latency(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	EntLatency	rows[ENT_LATENCIES];
 
-	check_loaded();
+	door_check_loaded();
 	InitMaterializedSRF(fcinfo, 0);
 	if (!has_answered(ent_latencies(rows)))
 		return (Datum) 0;
@@ -134,7 +134,7 @@ entresol_stat_backend(PG_FUNCTION_ARGS)
 	EntBackend	rows[ENT_BACKEND_KINDS];
 
 	StaticAssertStmt(BACKEND_NUM_TYPES <= ENT_BACKEND_KINDS, "each type of backend has a row");
-	check_loaded();
+	door_check_loaded();
 	InitMaterializedSRF(fcinfo, 0);
 	if (!has_answered(ent_backends(rows)))
 		return (Datum) 0;
@@ -156,12 +156,13 @@ entresol_stat_backend(PG_FUNCTION_ARGS)
 Datum
 entresol_stat_reset(PG_FUNCTION_ARGS)
 {
-	check_loaded();
+	door_check_loaded();
 	if (has_answered(ent_stat_reset()))
 	{
 		LWLockAcquire(door->kept_lock, LW_EXCLUSIVE);
 		door->reset = GetCurrentTimestamp();
 		LWLockRelease(door->kept_lock);
+		door_forget_statements();
 	}
 	PG_RETURN_VOID();
 }
@@ -173,7 +174,7 @@ entresol_stat_relation(PG_FUNCTION_ARGS)
 	EntRelation *rows;
 	uint32		n;
 
-	check_loaded();
+	door_check_loaded();
 	InitMaterializedSRF(fcinfo, 0);
 	rows = palloc_extended(sizeof(EntRelation) * door_options.objects, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	if (!has_answered(ent_relations(rows, door_options.objects, &n)))
@@ -200,7 +201,7 @@ entresol_stat_relation(PG_FUNCTION_ARGS)
 Datum
 entresol_drain(PG_FUNCTION_ARGS)
 {
-	check_loaded();
+	door_check_loaded();
 	flash_cache->destage_all();
 	PG_RETURN_VOID();
 }
@@ -242,7 +243,7 @@ entresol_evict(PG_FUNCTION_ARGS)
 	Relation	relation;
 	Evicted		evicted = {0};
 
-	check_loaded();
+	door_check_loaded();
 	relation = open_relation(PG_GETARG_OID(0));
 	evicted.fork.tablespace = relation->rd_locator.spcOid;
 	evicted.fork.database = relation->rd_locator.dbOid;
@@ -307,7 +308,7 @@ entresol_prewarm(PG_FUNCTION_ARGS)
 	EntFork		fork = {0};
 	int64		warmed = 0;
 
-	check_loaded();
+	door_check_loaded();
 	relation = open_relation(PG_GETARG_OID(0));
 	if (!RelationIsPermanent(relation) || door_kept(relation->rd_locator) != KEPT_NOT)
 		ereport(ERROR,

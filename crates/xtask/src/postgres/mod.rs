@@ -7,6 +7,7 @@ mod cache;
 mod counters;
 mod dies;
 mod disk;
+mod explain;
 mod failover;
 mod faults;
 mod keep_out;

@@ -1,13 +1,15 @@
 //! The suite `flash-sql`: the extension's views, and who may read them.
 
 use super::cache::ENTRESOL;
+use super::explain;
 use super::server::Server;
 use super::test::Bench;
 use crate::programs::output;
 use anyhow::{Context, Result, bail};
 
 pub(super) fn test(bench: &Bench) -> Result<()> {
-    let configuration = format!("{}track_io_timing = on\nautovacuum = off\n", ENTRESOL.tiny);
+    let configuration =
+        format!("{}track_io_timing = on\nautovacuum = off\nentresol.statements = 8\n", ENTRESOL.tiny);
     let server = Server::start(&bench.build, &bench.user, "sql", &["-k"], &configuration)?;
     output(server.client("pgbench").args(["-i", "-q", "-s", "2"]))?;
     output(server.client("pgbench").args(["-n", "-c", "4", "-t", "500"]))?;
@@ -17,6 +19,10 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     reset(&sql)?;
     warm_and_evict(&sql)?;
     keep_out(&sql)?;
+    statements(&sql)?;
+    if bench.build.version().major >= 18 {
+        explain::test(&sql)?;
+    }
     roles(&sql)?;
     server.check_log()?;
     server.stop()?;
@@ -188,9 +194,60 @@ fn keep_out(sql: &Sql<'_>) -> Result<()> {
     sql.refuse("SELECT entresol_keep_out('v')", "cannot be kept out")
 }
 
+/// By query identifier. Parallel workers add to the statement of their leader, and what a function calls is
+/// part of the statement that calls it.
+fn statements(sql: &Sql<'_>) -> Result<()> {
+    let pages = sql.0.query("SELECT pg_relation_size('pgbench_accounts') / 8192")?;
+    sql.0.query(
+        "CREATE FUNCTION scans() RETURNS bigint LANGUAGE sql VOLATILE BEGIN ATOMIC
+             SELECT count(filler) FROM pgbench_accounts; END",
+    )?;
+    let found = "SELECT calls, hits + misses BETWEEN calls * PAGES * 9 / 10 AND calls * PAGES * 11 / 10
+         FROM entresol_stat_statements s JOIN pg_database d ON d.oid = dbid AND datname = current_database()
+         WHERE userid = current_user::regrole AND async_hits <= hits ORDER BY hits + misses DESC";
+    let found = format!("{} LIMIT 1", found.replace("PAGES", &pages));
+    for (statement, settings) in [
+        ("SELECT count(filler) FROM pgbench_accounts", "SET max_parallel_workers_per_gather = 0"),
+        ("SELECT count(filler) FROM pgbench_accounts", "SET max_parallel_workers_per_gather = 2"),
+        ("SELECT scans()", "SET max_parallel_workers_per_gather = 0"),
+        ("COPY pgbench_accounts TO '/dev/null'", "SET compute_query_id = on"),
+        ("PREPARE p AS SELECT count(filler) FROM pgbench_accounts; EXECUTE p", "SET compute_query_id = on"),
+    ] {
+        sql.0.query("CHECKPOINT")?;
+        sql.0.query("SELECT entresol_stat_reset()")?;
+        for _ in 0..3 {
+            sql.0.query(&format!("{settings}; SET compute_query_id = on; {statement}"))?;
+        }
+        sql.expect(&found, "3|t").with_context(|| format!("{settings}; {statement}"))?;
+    }
+    sql.0.query("SELECT entresol_stat_reset()")?;
+    sql.expect("SELECT count(*) FROM entresol_stat_statements", "0")?;
+    // Of a table that is in the cache.
+    sql.0.query(
+        "CREATE TABLE seen AS SELECT id, repeat('x', 300) AS filler FROM generate_series(1, 20000) id; CHECKPOINT",
+    )?;
+    sql.0.query("SELECT entresol_prewarm('seen')")?;
+    sql.0.query("SET compute_query_id = on; SELECT count(filler) FROM seen")?;
+    sql.expect("SELECT hits > 0 FROM entresol_stat_statements ORDER BY hits DESC LIMIT 1", "t")?;
+    sql.0.query("DROP TABLE seen; SELECT entresol_stat_reset()")?;
+    // More than there is room for: those that were used least recently are gone.
+    let columns = |n: usize| {
+        format!("SET compute_query_id = on; SELECT count(filler){} FROM pgbench_accounts", ", 1".repeat(n))
+    };
+    for n in 0..12 {
+        sql.0.query(&columns(n))?;
+        sql.0.query(&columns(0))?;
+    }
+    sql.expect(
+        "SELECT count(*), max(calls), count(*) FILTER (WHERE calls = 1) FROM entresol_stat_statements",
+        "8|13|7",
+    )
+}
+
 fn roles(sql: &Sql<'_>) -> Result<()> {
     sql.0.query("CREATE ROLE reader LOGIN; CREATE ROLE monitor LOGIN IN ROLE pg_monitor")?;
-    let views = ["", "_latency", "_backend", "_relation"].map(|view| format!("entresol_stat{view}"));
+    let views =
+        ["", "_latency", "_backend", "_relation", "_statements"].map(|view| format!("entresol_stat{view}"));
     for view in views.iter().map(String::as_str).chain(["entresol_kept_out"]) {
         sql.expect(&format!("SET ROLE monitor; SELECT count(*) >= 0 FROM {view}"), "t")?;
         sql.refuse(&format!("SET ROLE reader; SELECT count(*) FROM {view}"), "permission denied for view")?;
