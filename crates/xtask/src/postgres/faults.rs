@@ -22,6 +22,13 @@ const SUMS: &str = "SELECT count(*), sum(abalance), sum(aid * abalance) FROM pgb
 const TAIL: &str = "SET enable_seqscan = off; SET enable_indexscan = off;
     SELECT count(filler), sum(aid) FROM pgbench_accounts WHERE aid > 90000";
 
+/// The others, in the same way: the last rows are not in shared buffers afterwards.
+const HEAD: &str = "SET enable_seqscan = off; SET enable_indexscan = off;
+    SELECT count(filler), sum(aid) FROM pgbench_accounts WHERE aid < 80000";
+
+/// Pages that are certain to be read asynchronously.
+const ASYNC_LEAST: u64 = 50;
+
 pub(super) fn test(bench: &Bench) -> Result<()> {
     let configuration = format!("{}autovacuum = off\n", ENTRESOL.kill);
     let server = Server::start(&bench.build, &bench.user, "faults", &["-k"], &configuration)?;
@@ -44,6 +51,10 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
         if reads > 100 {
             bail!("faults: the pages do not enter the flash: {:?}", server.counters()?);
         }
+    }
+    if bench.build.reads_asynchronously() {
+        read_ahead(&server)?;
+        server.query(HEAD)?;
     }
     // Hint bits make pages dirty now and then.
     let mut drains = 0;
@@ -72,6 +83,20 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     println!("faults: {damaged} clean pages damaged: read from disk, every answer right");
     server.check_log()?;
     dirty(&server)
+}
+
+/// Reads the last rows until they are on flash, and the server reads them there by itself.
+fn read_ahead(server: &Server<'_>) -> Result<()> {
+    let hits = || -> Result<u64> { Ok(server.query("SELECT async_hits FROM entresol_stat")?.parse()?) };
+    for _ in 0..100 {
+        server.query(HEAD)?;
+        let before = hits()?;
+        server.query(TAIL)?;
+        if hits()? - before >= ASYNC_LEAST {
+            return Ok(());
+        }
+    }
+    bail!("faults: the last rows are not read asynchronously: {:?}", server.counters()?)
 }
 
 /// Overwrites the pages on flash.
