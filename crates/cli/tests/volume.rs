@@ -82,8 +82,6 @@ fn a_running_server_is_asked() {
     let server = ReadCounts::start(&folder, &[]);
     let mode = std::fs::metadata(folder.path("data.sock")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // Dirty pages stay so.
-    done(&["volume", "set", &config, "dirty-age-seconds", "0"]);
     let mut client = connect(&folder);
     client.write(4096, &filled(77, 8192)).unwrap();
     client.flush().unwrap();

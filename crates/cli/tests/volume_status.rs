@@ -232,8 +232,6 @@ fn the_fields_of_a_status_are_documented() {
     let folder = volume("write-back");
     let config = folder.at("data.toml");
     let server = ReadCounts::start(&folder, &[]);
-    // Dirty pages stay so.
-    done(&["volume", "set", &config, "dirty-age-seconds", "0"]);
     let mut client = connect(&folder);
     (0..50).for_each(|page| client.write(page * 4096, &filled(page, 4096)).unwrap());
     assert_eq!(client.read(0, 4096).unwrap(), filled(0, 4096));
@@ -284,8 +282,6 @@ fn a_volume_that_is_open_elsewhere_is_told_as_such() {
 #[test]
 fn a_watch_prints_rates_as_json_lines() {
     let folder = volume("write-back");
-    // Dirty pages stay so.
-    done(&["volume", "set", &folder.at("data.toml"), "dirty-age-seconds", "0"]);
     let server = ReadCounts::start(&folder, &[]);
     let mut watch = Command::new(env!("CARGO_BIN_EXE_entresol"))
         .args(["volume", "status", &folder.at("data.toml"), "--watch", "1", "--json"])

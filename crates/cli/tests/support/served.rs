@@ -14,7 +14,8 @@ pub const DISK_BYTES: u64 = (24 << 20) + 3 * 512;
 pub const CACHES: [(&str, Option<&str>); 3] =
     [("write-back", None), ("write-through", None), ("write-through", Some("face-gsc"))];
 
-/// A disk with bytes on it, a flash device, and a volume with the usual policy.
+/// A disk with bytes on it, a flash device, and a volume with the usual policy, whose dirty pages stay so
+/// while it is idle.
 pub fn volume(mode: &str) -> Folder {
     volume_under(mode, None)
 }
@@ -29,6 +30,7 @@ pub fn volume_under(mode: &str, policy: Option<&str>) -> Folder {
     let create = ["volume", "create", &config, "--disk", &disk, "--flash", &flash, "--mode", mode];
     done(&[&create[..], &policy.map_or(vec![], |policy| vec!["--policy", policy])].concat());
     folder.keep_journal(Some("journal"));
+    done(&["volume", "set", &config, "dirty-age-seconds", "0"]);
     folder
 }
 
