@@ -93,6 +93,8 @@ fn commands(folder: &Folder) -> Vec<Vec<String>> {
         vec!["volume", "status", "--all"],
         vec!["volume", "check", &new],
         vec!["volume", "set", &new, "dirty-percent-max", "90"],
+        vec!["volume", "resize", &new, "--flash-size", "16M"],
+        vec!["volume", "replace-flash", &new, &none],
         vec!["volume", "drain", &new],
         vec!["volume", "detach", &new],
         vec!["volume", "journal", "accept", &new],
