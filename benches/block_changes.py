@@ -15,17 +15,16 @@ import os
 import random
 import signal
 import statistics
-import struct
 import subprocess
 import sys
-import threading
 import time
 
 import nbd
 
-PAGE = 4096
+import block_faults
+from block_faults import CLIENTS, PAGE
+
 USED_PAGES = 4000
-CLIENTS = 2
 DISK_BYTES, DISK_BYTES_MAX = 24 << 20, 64 << 20
 FLASH_BYTES_MIN, FLASH_BYTES_MAX = 10 << 20, 32 << 20
 POLICIES = {
@@ -37,46 +36,22 @@ KILL_ONE_OF = 6
 WINDOW_SECONDS = 0.25
 
 
-def content(page, version):
-    return struct.pack("<QQ", page, version) * (PAGE // 16)
-
-
-class Client(threading.Thread):
-    """Reads and writes pages of its own, hot ones most of the time. A server that is gone is waited for."""
+class Client(block_faults.Client):
+    """Reads and writes hot pages most of the time. A server that is gone is waited for."""
 
     def __init__(self, uri, number, seed):
-        super().__init__(daemon=True)
-        self.uri, self.rng = uri, random.Random(seed * 10 + number)
+        super().__init__(uri, number, seed)
         self.pages = range(number, USED_PAGES, CLIENTS)
         self.may_be = {page: {0} for page in self.pages}
-        self.version, self.wrong, self.failed, self.done = 0, [], [], 0
-        self.longest, self.ends, self.handle = 0.0, threading.Event(), None
+        self.longest, self.handle = 0.0, None
 
     def connect(self):
         while not self.ends.is_set():
             try:
-                self.handle = nbd.NBD()
-                self.handle.connect_uri(self.uri)
+                super().connect()
                 return
             except nbd.Error:
                 time.sleep(0.02)
-
-    def carry_out(self, kind, page):
-        if kind == "f":
-            self.handle.flush()
-        elif kind == "w":
-            self.version += 1
-            self.may_be[page].add(self.version)
-            self.handle.pwrite(content(page, self.version), page * PAGE)
-            self.may_be[page] = {self.version}
-        else:
-            found = bytes(self.handle.pread(PAGE, page * PAGE))
-            number, version = struct.unpack("<QQ", found[:16])
-            is_blank = found == bytes(PAGE) and 0 in self.may_be[page]
-            if not is_blank and (found != content(page, version) or version not in self.may_be[page]):
-                self.wrong.append((page, version, sorted(self.may_be[page])[:5]))
-            elif version in self.may_be[page]:
-                self.may_be[page] = {version}
 
     def run(self):
         self.connect()
@@ -93,10 +68,6 @@ class Client(threading.Thread):
                     self.failed.append((kind, page, str(error)))
                 else:
                     self.connect()
-
-    def check_all(self):
-        for page in self.pages:
-            self.carry_out("r", page)
 
 
 class Volume:
@@ -274,7 +245,8 @@ def main():
         for client in clients:
             client.ends.clear()
             client.connect()
-            client.check_all()
+            if unreadable := client.check_all():
+                error = f"{unreadable} pages cannot be read in the end"
         wrong = [one for client in clients for one in client.wrong]
     if volume.server.poll() is None:
         volume.server.terminate()
