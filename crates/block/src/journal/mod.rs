@@ -198,15 +198,14 @@ impl Journal {
         let records = self.records(first)?;
         let writes = records.len();
         let ours = state.origin.parts;
-        if parts != ours {
-            let is_another = parts.is_another_volume(&ours) || writes > 0;
+        // An empty one takes nothing from its volume: that finds it ended.
+        if parts != ours && writes > 0 {
             let parts = parts.differing(&ours);
-            if life == log {
-                return Err(NotOurs::Moved { writes, parts }.into());
+            return Err(match life == log {
+                true => NotOurs::Moved { writes, parts },
+                false => NotOurs::Another { writes, parts },
             }
-            if is_another {
-                return Err(NotOurs::Another { writes, parts }.into());
-            }
+            .into());
         }
         Ok(match writes {
             _ if is_missing => Left::Missing(writes),

@@ -71,11 +71,6 @@ impl Parts {
         [self.disk, self.flash, self.label]
     }
 
-    /// Whether no part is the same.
-    pub(super) fn is_another_volume(&self, other: &Self) -> bool {
-        self.all().into_iter().zip(other.all()).all(|(one, other)| one != other)
-    }
-
     /// The parts that are not those of `other`, for a sentence.
     pub(super) fn differing(&self, other: &Self) -> String {
         let names = ["disk", "flash", "label"];

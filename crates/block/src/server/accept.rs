@@ -147,6 +147,7 @@ impl Listeners {
             let polled = poll(&mut sources, Some(&until_tick));
             if Instant::now() >= tick {
                 shared.tick();
+                shared.flush_if_clean();
                 tick = Instant::now() + TICK;
             }
             if polled.is_err() {

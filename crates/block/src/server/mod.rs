@@ -58,6 +58,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use thiserror::Error;
 use ublk::Door;
@@ -154,12 +155,28 @@ struct Shared {
     bytes: Semaphore,
     counts: metrics::Counts,
     watch: watch::Watch,
+    /// A flush of an idle volume is under way.
+    is_flushing: AtomicBool,
 }
 
 impl Shared {
     /// What is offered to a client that connects now: the disk may have grown.
     fn exports(&self) -> Exports {
         self.exports.with_bytes(&self.options.name, self.volume.bytes())
+    }
+
+    /// Empties the journal of an idle volume that is clean, in a thread of its own: a slow disk holds up
+    /// nothing else.
+    fn flush_if_clean(self: &Arc<Self>) {
+        if !self.volume.has_only_records() || self.is_flushing.swap(true, SeqCst) {
+            return;
+        }
+        let shared = self.clone();
+        drop(spawn("block flush", move || {
+            // A failure is told by the request that asks for a flush, and by the devices' state.
+            _ = shared.volume.flush();
+            shared.is_flushing.store(false, SeqCst);
+        }));
     }
 
     /// Carries out a request, as [`Volume::carry_out`], counts it, and tells of its failure.
@@ -218,6 +235,7 @@ impl Server {
             queue: Queue::new(),
             bytes: Semaphore::new(Rank::InFlight, options.in_flight_bytes_max),
             counts: metrics::Counts::default(),
+            is_flushing: AtomicBool::new(false),
             options,
         });
         let worker = |at| {

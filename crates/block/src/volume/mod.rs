@@ -411,6 +411,13 @@ impl Volume {
         self.flush_to(self.cache.read().as_ref())
     }
 
+    /// Whether the cache has nothing that the disk has not, while the journal still has records: a flush
+    /// would end these. Without them a kill leaves nothing that needs the flash.
+    pub(crate) fn has_only_records(&self) -> bool {
+        let is_clean = || self.seen.cache()?.0.writeback().map(|writeback| writeback.is_clean);
+        self.journal.as_ref().is_some_and(|journal| journal.room().1 > 0) && is_clean() == Some(true)
+    }
+
     fn flush_to(&self, cache: Option<&Cache>) -> Result<(), VolumeError> {
         let visible = self.journal.as_ref().map(Journal::mark);
         if let Some(Cache { tier, .. }) = cache {
