@@ -141,11 +141,11 @@ fn a_running_volume_goes_on_without_the_page_that_is_lost() {
 
 #[test]
 fn status_names_a_lost_page_until_it_is_written_or_trimmed() {
-    for trims in [false, true] {
+    for (trims, passes) in [(false, false), (true, true), (true, false)] {
         simulate(9, || {
             let parts = Parts::new();
             let volume = parts.damaged();
-            volume.pass_trims(trims);
+            volume.pass_trims(passes);
             let go_round = || {
                 for page in DIRTY..PAGES {
                     volume.write(page * PAGE, &filled(page, 2), false).unwrap();
