@@ -139,7 +139,7 @@ pub struct TestArgs {
     /// Which suites run if none is named.
     #[arg(long, value_name = "CHOICE", default_value = "usual", conflicts_with = "only")]
     suites: Choice,
-    /// The user that servers run as, if the caller is root [default then: nobody].
+    /// The user that servers run as, if the caller is root [default: the user `nobody`].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// Rounds of the suites `flash-kill`, `through-kill`, `flash-snapshot` and
@@ -200,7 +200,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
     chosen.iter().try_for_each(|suite| bench.run(*suite, arguments.rounds, &arguments.script))
 }
 
-/// The user that servers run as, by its name; of root, nobody.
+/// The name of the user that servers run as. For root it is the user `nobody`.
 pub(super) fn user_of_servers(name: Option<&str>) -> Result<User> {
     let nobody = (name.is_none() && is_root()?).then_some("nobody");
     User::named(name.or(nobody))

@@ -18,7 +18,7 @@ pub struct TryArgs {
     /// Its source as Debian has it. Compare its SHA-256 with Debian's index before: nothing else does.
     #[arg(long, value_name = "FILE")]
     source: PathBuf,
-    /// The user that servers run as, if the caller is root [default then: nobody].
+    /// The user that servers run as, if the caller is root [default: the user `nobody`].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// Rounds of the suites that have rounds.
