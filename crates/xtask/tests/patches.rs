@@ -1,4 +1,4 @@
-//! The patches of `doors/postgres` fit the sources whose checksums are beside them.
+//! The patches of `doors/postgres` fit the sources that `SHA256SUMS` of their folder names.
 //!
 //! Sources are 22 MB each, and not part of the repository: those that are not here are left out, and the test
 //! says so.

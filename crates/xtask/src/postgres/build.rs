@@ -95,8 +95,8 @@ impl Build {
         Ok(build)
     }
 
-    /// Whether the build is made of its recipe. If such a build is kept, it is unpacked. If not, an older build
-    /// is removed.
+    /// Whether the build is made of its recipe. If such a build is kept, it is unpacked. If not, an older
+    /// build is removed.
     fn is_there(&self) -> Result<bool> {
         let recipe = self.recipe()?;
         if self.is_made_of(&recipe) {
