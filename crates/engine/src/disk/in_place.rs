@@ -383,8 +383,11 @@ impl Device for InPlaceDisk {
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         // Held until the disk has the new content, so that fingerprint and disk change in one order.
-        let sectors = self.sectors.read();
-        let mut state = self.touches(&sectors, batch).then(|| self.state.lock());
+        // Reads need neither: they do not wait for a growth.
+        let has_writes = batch.iter().any(|io| matches!(io, Io::Write { .. }));
+        let sectors = has_writes.then(|| self.sectors.read());
+        let sectors = sectors.as_deref().map_or(&[][..], |sectors| sectors);
+        let mut state = self.touches(sectors, batch).then(|| self.state.lock());
         let mut of_disk = Vec::with_capacity(batch.len());
         for io in batch {
             match io {
@@ -410,9 +413,9 @@ impl Device for InPlaceDisk {
         });
         let writes: Vec<_> = writes.collect();
         // If the file has failed, nothing was written: the sectors have what they had.
-        self.expect(state, &sectors, &writes).and_then(|()| self.disk.run(&mut of_disk)).inspect_err(|_| {
+        self.expect(state, sectors, &writes).and_then(|()| self.disk.run(&mut of_disk)).inspect_err(|_| {
             for (offset, data) in &writes {
-                state.unknown[places(&sectors, *offset, data.len())].fill(true);
+                state.unknown[places(sectors, *offset, data.len())].fill(true);
             }
         })
     }
