@@ -28,7 +28,7 @@ pub use buffer::{AlignedBuffer, BufferPool};
 pub use busy::{Busy, BusyClock};
 pub use counted::{CountedDevice, ErrorCounts};
 pub use error::{DeviceError, ErrorKind};
-pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Moment, Survival};
+pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Moment, Outage, Survival};
 pub use file::{FileDevice, FileOptions};
 pub use memory::{BaseImage, ImageDevice, MemoryDevice};
 pub use model::ModelDevice;

@@ -16,7 +16,7 @@ mod plan;
 
 pub use moment::Moment;
 pub use pending::Survival;
-pub use plan::{Fault, FaultPlan, Injection};
+pub use plan::{Fault, FaultPlan, Injection, Outage};
 
 use crate::check::{self, SharedCounters};
 use crate::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};

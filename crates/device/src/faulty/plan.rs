@@ -5,6 +5,8 @@
 
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sync::{Rank, TinyMutex};
+use entresol_runtime::{Time, now};
+use std::time::Duration;
 
 /// A fault of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,10 +85,51 @@ pub struct Injection {
     pub forever: bool,
 }
 
+/// A time in which a device fails, and after which it works again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// It begins at the first operation with at least this number, of any device.
+    pub at: u64,
+    /// From then on.
+    pub lasts: Duration,
+    /// The name of the device.
+    pub device: String,
+    /// A request of a kind that one of them strikes fails with it.
+    pub faults: Vec<Fault>,
+}
+
+/// An outage, with what it has done.
+#[derive(Debug)]
+struct Outing {
+    outage: Outage,
+    begun: Option<Time>,
+    struck: Option<Time>,
+    is_over: bool,
+}
+
+impl Outing {
+    /// The fault of an operation, the `number`th, if it strikes.
+    fn strikes(&mut self, number: u64, device: &str, operation: Operation) -> Option<Fault> {
+        if self.is_over || number < self.outage.at {
+            return None;
+        }
+        let time = now();
+        if time.since(*self.begun.get_or_insert(time)) > self.outage.lasts {
+            self.is_over = true;
+            return None;
+        }
+        let mut faults = self.outage.faults.iter().copied();
+        let fault = faults.find(|fault| fault.suits(operation) && self.outage.device == device)?;
+        self.struck = Some(time);
+        Some(fault)
+    }
+}
+
 #[derive(Debug)]
 struct PlanState {
     operations: u64,
     injections: Vec<Injection>,
+    outing: Option<Outing>,
     struck: u64,
     crashed: bool,
     /// Whether requests of a batch are carried out in any order.
@@ -105,7 +148,7 @@ impl FaultPlan {
         let any_order = false;
         Self(TinyMutex::new(
             Rank::FaultPlan,
-            PlanState { operations: 0, injections, struck: 0, crashed: false, any_order, rng },
+            PlanState { operations: 0, injections, outing: None, struck: 0, crashed: false, any_order, rng },
         ))
     }
 
@@ -162,6 +205,24 @@ impl FaultPlan {
         self.0.lock().injections.push(injection);
     }
 
+    /// Lets a device fail for a while. One outage at a time: one that was planned before is over.
+    pub fn plan_outage(&self, outage: Outage) {
+        let outing = Outing { outage, begun: None, struck: None, is_over: false };
+        self.0.lock().outing = Some(outing);
+    }
+
+    /// The device of the outage works from here on.
+    pub fn end_outage(&self) {
+        if let Some(outing) = &mut self.0.lock().outing {
+            outing.is_over = true;
+        }
+    }
+
+    /// When the outage has let a request fail last.
+    pub fn outage_struck(&self) -> Option<Time> {
+        self.0.lock().outing.as_ref()?.struck
+    }
+
     /// Operations so far, over all devices.
     pub fn operations(&self) -> u64 {
         self.0.lock().operations
@@ -181,10 +242,16 @@ impl FaultPlan {
     pub(super) fn next(&self, device: &str, operation: Operation) -> Option<Fault> {
         let mut state = self.0.lock();
         state.operations += 1;
+        let number = state.operations;
+        if let Some(fault) =
+            state.outing.as_mut().and_then(|outing| outing.strikes(number, device, operation))
+        {
+            state.struck += 1;
+            return Some(fault);
+        }
         if state.injections.is_empty() {
             return None;
         }
-        let number = state.operations;
         let index = state.injections.iter().position(|injection| {
             injection.at <= number
                 && injection.fault.suits(operation)

@@ -14,9 +14,9 @@ use entresol_runtime::sleep;
 use std::sync::Arc;
 use std::time::Duration;
 
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
-fn options(slots: u32) -> TierOptions {
+pub(super) fn options(slots: u32) -> TierOptions {
     TierOptions {
         page_format: PageFormat::Raw,
         group_pages: 4,
@@ -30,19 +30,19 @@ fn options(slots: u32) -> TierOptions {
     }
 }
 
-fn simulate(play: impl FnOnce() -> Result<(), String> + Send) -> Result<(), String> {
+pub(super) fn simulate(play: impl FnOnce() -> Result<(), String> + Send) -> Result<(), String> {
     match Simulation::new(SimConfig { seed: 1, random_order: true, ..SimConfig::default() }).run(play) {
         Outcome::Finished(result) => result,
         other => Err(format!("{other:?}")),
     }
 }
 
-fn told(error: impl ToString) -> String {
+pub(super) fn told(error: impl ToString) -> String {
     error.to_string()
 }
 
 /// Raw bytes that tell page and version.
-fn bytes(page: u64, version: u64) -> Vec<u8> {
+pub(super) fn bytes(page: u64, version: u64) -> Vec<u8> {
     [page.to_le_bytes(), version.to_le_bytes()].concat().repeat(PAGE / 16)
 }
 

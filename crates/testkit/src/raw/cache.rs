@@ -115,7 +115,7 @@ impl fmt::Display for Cache {
 
 /// The log policies, in which pages of others survive a crash, and policies that open cold. PostgreSQL's
 /// pages only where its log is not needed to repeat what the disk has not.
-pub const CACHES: [Cache; 28] = [
+pub const CACHES: [Cache; 31] = [
     Cache::raw(PolicyKind::Face, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
@@ -140,6 +140,9 @@ pub const CACHES: [Cache; 28] = [
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteThrough).behind_the_door(4),
     Cache::raw(PolicyKind::Face, Mode::WriteBack).behind_the_door(4),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteThrough).behind_the_door(2),
+    Cache::raw(PolicyKind::Reuse, Mode::WriteBack).behind_the_door(2),
+    Cache::raw(PolicyKind::Reuse, Mode::WriteThrough).behind_the_door(4),
+    Cache::raw(PolicyKind::ReuseSlots, Mode::WriteThrough).behind_the_door(2),
     Cache::raw(PolicyKind::Lru, Mode::WriteThrough).behind_the_door(2),
     Cache::raw(PolicyKind::Flashcache, Mode::WriteAround).behind_the_door(2),
     Cache::fragments().behind_the_door(2),

@@ -10,7 +10,7 @@ use super::{PAGES, begin_write, failed};
 use entresol_block::{Streams, Volume, VolumeError};
 use entresol_engine::TierError;
 use entresol_nbd::{ErrorCode, Event, Export, Exports, Handshake, Replies, Requests, Step};
-use entresol_runtime::{random, sleep, spawn};
+use entresol_runtime::{now, random, sleep, spawn};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -249,6 +249,7 @@ impl Door {
 pub(super) fn write(door: &Door, oracle: &Shared, page: u64) -> Result<(), String> {
     let version = begin_write(oracle, page);
     let (is_zero, fua) = (random().is_multiple_of(8), random().is_multiple_of(4));
+    let since = if fua { oracle.lock().flushed() } else { now() };
     if is_zero {
         oracle.lock().is_zero(page, version);
     }
@@ -261,12 +262,40 @@ pub(super) fn write(door: &Door, oracle: &Shared, page: u64) -> Result<(), Strin
         }
     };
     match written {
-        Err(error) if oracle.lock().may_fail(page, &error, true) => return Ok(()),
+        Err(error) if oracle.lock().may_fail(page, &error, true, since) => return Ok(()),
         written => written.map_err(failed)?,
     }
     oracle.lock().is_acknowledged(page, version);
     if fua {
         oracle.lock().is_durable(page, version);
+    }
+    Ok(())
+}
+
+/// Makes zeros of whole pages of the cache, from the one of `page` on. All are this client's.
+pub(super) fn zero_whole(door: &Door, oracle: &Shared, page: u64) -> Result<(), String> {
+    let page_of_cache = door.volume.page_bytes() / door.page_bytes;
+    let first = page / page_of_cache * page_of_cache;
+    let run = first..PAGES.min(first + page_of_cache * (1 + random() % 2));
+    let fua = random().is_multiple_of(4);
+    let since = if fua { oracle.lock().flushed() } else { now() };
+    for page in run.clone() {
+        let version = begin_write(oracle, page);
+        oracle.lock().is_zero(page, version);
+    }
+    let flags = if fua { FUA } else { 0 };
+    let zeroed = door.ask((WRITE_ZEROES, flags), first, run.end - first, &mut [], false);
+    let mut oracle = oracle.lock();
+    if let Err(error) = zeroed {
+        let may_fail = run.clone().all(|page| oracle.may_fail(page, &error, true, since));
+        return if may_fail { Ok(()) } else { Err(failed(error)) };
+    }
+    for page in run {
+        let version = oracle.of(page).newest;
+        oracle.is_acknowledged(page, version);
+        if fua {
+            oracle.is_durable(page, version);
+        }
     }
     Ok(())
 }
@@ -287,9 +316,19 @@ pub(super) fn write_together(opened: &Opened, oracle: &Shared, pages: Vec<u64>) 
     let tasks: Vec<_> = pages.iter().copied().map(start).collect();
     tasks.into_iter().for_each(|task| task.join());
     // A page that is lost becomes zeros, though no trim reaches the disk: it may be another client's.
-    let may_trim = oracle.lock().clients == 1 || !oracle.lock().may_lose;
+    let may_trim = {
+        let oracle = oracle.lock();
+        oracle.clients == 1 || !(oracle.may_lose || oracle.may_be_unreadable)
+    };
     if let Some(first) = pages.first().filter(|_| random().is_multiple_of(4) && may_trim) {
-        door.trim(oracle, *first, RUN_MAX.min(PAGES - first)).map_err(failed)?;
+        let (begun, last) = (now(), PAGES.min(first + RUN_MAX));
+        if let Err(error) = door.trim(oracle, *first, last - first) {
+            let mut oracle = oracle.lock();
+            let mine: Vec<u64> = oracle.some(*first, PAGES).filter(|page| *page < last).collect();
+            if !mine.into_iter().all(|page| oracle.may_fail(page, &error, true, begun)) {
+                return Err(failed(error));
+            }
+        }
     }
     wrong.lock().take().map_or(Ok(()), Err)
 }

@@ -9,8 +9,8 @@ use super::opened::Opened;
 use super::options::{flash_bytes_of, options, without_writeback};
 use super::oracle::{Oracle, Shared};
 use super::{
-    CLOSED, Examined, FAULTS, KILLS, LIVES, MOMENTS, PAGES, RawLives, STAYS, TRIMS, failed, files,
-    live_together, simulation, survival,
+    CLOSED, Examined, FAULTS, KILLS, LIVES, MOMENTS, OUTAGES, PAGES, RawLives, STAYS, TRIMS, failed, files,
+    live_together, outages, restarted, simulation, survival,
 };
 use crate::machine::Media;
 use entresol_block::CacheOptions;
@@ -42,6 +42,8 @@ struct Between {
     was_killed: bool,
     /// In one of the lives the flash has failed.
     flash_failed: bool,
+    /// In one of them it has failed for a while.
+    flash_was_out: bool,
     restarts: u64,
     states: u64,
 }
@@ -168,6 +170,7 @@ impl Between {
             journal: life::blank_journal(),
             was_killed: false,
             flash_failed: false,
+            flash_was_out: false,
             restarts: 0,
             states: 0,
         })
@@ -188,7 +191,8 @@ impl Between {
     /// Now and then something happens to copies of what `life` has left. Gives the number of crash states.
     fn look_while_closed(&self, life: &Life<'_>, media: &Media, seed: u64) -> Result<u64, String> {
         // A degraded cache does without its flash.
-        if self.restarts == 0 || self.flash_failed || Rng::new(seed).below(8) > 0 {
+        let flash_failed = self.flash_failed || self.flash_was_out;
+        if self.restarts == 0 || flash_failed || Rng::new(seed).below(8) > 0 {
             return Ok(0);
         }
         closed::look(life, media, &self.oracles, !seed).map(|()| 1)
@@ -212,6 +216,10 @@ impl Between {
             options = without_writeback(self.cache, options);
         }
         let failing = self.failing(options.mode(), &plan, cut_off, sim_seed);
+        let outage = match failing {
+            None => self.outage(options.mode(), cut_off, &plan, sim_seed ^ OUTAGES),
+            Some(_) => None,
+        };
         let known = self.known.clone();
         let Self { cache, in_place, .. } = *self;
         let this = Life {
@@ -242,12 +250,20 @@ impl Between {
         if is_promised && failing == Some(Failing::Breaks) {
             oracles.iter().for_each(|oracle| oracle.lock().may_lose_in_open());
         }
+        let plan = this.plan.clone();
+        let begins = |in_open| {
+            let planned = outage.as_ref().filter(|outage| outage.in_open == in_open);
+            planned.into_iter().for_each(|outage| plan.plan_outage(outage.after(plan.operations())));
+        };
         let lived = simulation(sim_seed).run(|| {
+            begins(true);
+            let may_fail = failing == Some(Failing::Breaks) || outage.is_some();
             let opened = match this.open(is_new, observer) {
                 // It failed in the open.
-                Err(_) if failing == Some(Failing::Breaks) && this.plan.struck() > 0 => return Ok(()),
+                Err(_) if may_fail && this.plan.struck() > 0 => return Ok(()),
                 opened => opened?,
             };
+            plan.end_outage();
             oracles.iter().for_each(|oracle| oracle.lock().has_opened(opened.has_lost));
             moments.is_born();
             rot_if(failing, &opened, &this.flash, !sim_seed)?;
@@ -255,10 +271,15 @@ impl Between {
             if is_promised {
                 oracles.iter().for_each(|oracle| oracle.lock().is_served_after_kill());
             }
-            live_together(&opened, oracles, &mut choices, steps)
+            oracles.iter().try_for_each(|oracle| restarted(&opened, oracle))?;
+            begins(false);
+            live_together(&opened, oracles, &mut choices, steps)?;
+            let lasts = outage.as_ref().map(|outage| outage.lasts());
+            lasts.map_or(Ok(()), |lasts| outages::is_calm(&opened, oracles, &plan, lasts))
         });
         ended(lived)?;
         self.has_failed(failing);
+        self.was_out(outage.as_ref(), options.mode());
         self.states += 1 + moments.examine(&this)?;
         self.end(this, early, sim_seed)
     }
@@ -284,6 +305,34 @@ impl Between {
 }
 
 impl Between {
+    /// Lets a device of a volume fail for a while, now and then, and tells the oracles.
+    fn outage(&self, mode: Mode, cut_off: u64, plan: &Arc<FaultPlan>, seed: u64) -> Option<outages::Planned> {
+        self.cache.door?;
+        let outage = outages::Planned::draw(mode, cut_off, self.restarts == 0, seed)?;
+        for oracle in &self.oracles {
+            let mut oracle = oracle.lock();
+            // A disk that refuses pages gets them in parts, and a flash that has failed none.
+            oracle.straight_to_disk = true;
+            oracle.outages = outage.is_noticed.then(|| plan.clone());
+            oracle.may_be_unreadable = outage.breaks_reads;
+            oracle.is_emptied |= outage.of_flash && mode != Mode::WriteBack;
+            if outage.in_open && outage.breaks_reads && self.was_killed {
+                oracle.may_lose_in_open();
+            }
+        }
+        Some(outage)
+    }
+
+    fn was_out(&mut self, outage: Option<&outages::Planned>, mode: Mode) {
+        let Some(outage) = outage else { return };
+        self.flash_was_out |= outage.of_flash;
+        self.oracles[0].lock().lives.outages += 1;
+        // In write-back the journal has what the disk has dropped.
+        if outage.loses_writes && mode != Mode::WriteBack {
+            self.oracles.iter().for_each(|oracle| oracle.lock().syncs_have_failed());
+        }
+    }
+
     fn has_failed(&mut self, failing: Option<Failing>) {
         self.flash_failed |= matches!(failing, Some(Failing::Breaks | Failing::Rots));
         self.oracles[0].lock().lives.failing += u64::from(failing.is_some());

@@ -19,6 +19,7 @@ mod opened;
 mod options;
 mod oracle;
 pub mod order;
+mod outages;
 mod torture;
 pub mod wanted;
 
@@ -33,7 +34,7 @@ use entresol_engine::{Source, TierError};
 use entresol_format::PageFormat;
 use entresol_objects::ObjectId;
 use entresol_runtime::rng::Rng;
-use entresol_runtime::spawn;
+use entresol_runtime::{Time, now, spawn};
 use files::FILE_PAGES;
 use opened::Opened;
 use oracle::{Known, Shared, bytes, is_torn_of};
@@ -58,6 +59,8 @@ const TRIMS: u64 = 0x7213;
 const STAYS: u64 = 0x57a7;
 /// As [`KILLS`], of what happens while the cache is closed.
 const CLOSED: u64 = 0xc105;
+/// As [`KILLS`], of the choice of outages.
+const OUTAGES: u64 = 0x0a7e;
 /// As [`KILLS`], of the choice of moments.
 const MOMENTS: u64 = 0x303e;
 
@@ -98,6 +101,10 @@ pub struct RawLives {
     pub failing: u64,
     /// Requests that failed since only the flash had their pages.
     pub lost: u64,
+    /// Lives in which a device failed for a while.
+    pub outages: u64,
+    /// Requests that failed in such a time.
+    pub refused: u64,
     /// Reads that were carried out as the thread of a connection does it ([`Volume::begin_read`]).
     ///
     /// [`Volume::begin_read`]: entresol_block::Volume::begin_read
@@ -117,6 +124,8 @@ impl RawLives {
         self.kept_out += other.kept_out;
         self.failing += other.failing;
         self.lost += other.lost;
+        self.outages += other.outages;
+        self.refused += other.refused;
         self.ahead += other.ahead;
     }
 }
@@ -134,20 +143,22 @@ fn fetch(
     // What is dead must not enter: its origin tells.
     let known = oracle.lock().of(page);
     let as_reader = as_reader && !known.forgotten && !known.since_forgotten;
+    let begun = now();
     let fetched = opened.fetch(id, buffer, as_reader);
-    judge(oracle, page, fetched, buffer)
+    judge(oracle, page, fetched, buffer, begun)
 }
 
-/// Checks what was fetched; answers as [`fetch`].
+/// Checks what a request has fetched that began at `begun`; answers as [`fetch`].
 fn judge(
     oracle: &Shared,
     page: u64,
     fetched: Result<Source, TierError>,
     buffer: &[u8],
+    begun: Time,
 ) -> Result<Option<Source>, String> {
     let mut oracle = oracle.lock();
     match fetched {
-        Err(error) if oracle.may_fail(page, &error, false) => Ok(None),
+        Err(error) if oracle.may_fail(page, &error, false, begun) => Ok(None),
         // A destage of what is dead was torn.
         Err(TierError::Unreadable { .. }) if oracle.of(page).forgotten || oracle.of(page).since_forgotten => {
             Ok(None)
@@ -187,6 +198,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
     cuts.into_iter().flatten().try_for_each(|page| cut_off(opened, oracle, page))?;
     let pages = oracle.lock().some(0, PAGES);
     for page in pages {
+        let begun = now();
         let fetched = opened.id(page)?.map(|id| opened.fetch(id, &mut buffer, false));
         let is_straight = oracle.lock().is_straight(page);
         let torn = |found: &_| is_straight && is_torn(oracle, opened, page, found, &buffer);
@@ -194,7 +206,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
             write(opened, oracle, page)?;
             continue;
         }
-        let judged = fetched.map(|found| judge(oracle, page, found, &buffer)).transpose()?;
+        let judged = fetched.map(|found| judge(oracle, page, found, &buffer, begun)).transpose()?;
         let Some(source) = judged.flatten() else {
             if oracle.lock().may_lose {
                 oracle.lock().pages.entry(page).or_default().unsure = true;
@@ -250,6 +262,9 @@ fn write(opened: &Opened, oracle: &Shared, page: u64) -> Result<(), String> {
 
 /// Writes adjacent pages in their next versions, together.
 fn write_run(opened: &Opened, oracle: &Shared, first: u64, pages: u64) -> Result<(), String> {
+    if let Some(door) = opened.door.as_ref().filter(|_| entresol_runtime::random().is_multiple_of(8)) {
+        return door::zero_whole(door, oracle, first);
+    }
     let run = first..PAGES.min(first + pages);
     let mut data = Vec::new();
     for page in run {
@@ -259,12 +274,13 @@ fn write_run(opened: &Opened, oracle: &Shared, first: u64, pages: u64) -> Result
     // Not of objects, some of which are dropped meanwhile, nor of pages that need a seal.
     let is_possible = opened.files.is_none() && oracle.lock().cache.page_format == PageFormat::Raw;
     let as_stream = is_possible && oracle.lock().may_go_straight(first..PAGES.min(first + pages));
+    let begun = now();
     let written = opened.write_run(PageId(first), &data, as_stream);
     let mut oracle = oracle.lock();
     if let Err(error) = written {
         // Any of them may have been written.
         let mut all = first..PAGES.min(first + pages);
-        let may_fail = all.all(|page| oracle.may_fail(page, &error, true));
+        let may_fail = all.all(|page| oracle.may_fail(page, &error, true, begun));
         return if may_fail { Ok(()) } else { Err(failed(error)) };
     }
     for page in first..PAGES.min(first + pages) {
@@ -291,8 +307,15 @@ fn forget(opened: &Opened, oracle: &Shared, first: u64, last: u64) -> Result<(),
     if opened.door.is_none() {
         are_forgotten(oracle, first, last);
     }
-    let copies = opened.forget(oracle, id, PageId(id.0 + (last - first))).map_err(failed)?;
-    oracle.lock().lives.forgotten += copies;
+    let begun = now();
+    let forgotten = opened.forget(oracle, id, PageId(id.0 + (last - first)));
+    let mut oracle = oracle.lock();
+    if let Err(error) = forgotten {
+        // Of a trim, which may have made zeros of some of them.
+        let may_fail = (first..=last).all(|page| oracle.may_fail(page, &error, true, begun));
+        return if may_fail && opened.door.is_some() { Ok(()) } else { Err(failed(error)) };
+    }
+    oracle.lives.forgotten += forgotten.unwrap_or_default();
     Ok(())
 }
 
@@ -407,8 +430,13 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             request => {
                 let before = oracle.lock().pages.clone();
                 let files_before = opened.files.as_ref().map(|files| files.known());
-                if request == CHECKPOINT { opened.checkpoint() } else { opened.flush() }.map_err(failed)?;
-                oracle.lock().durable(&before);
+                let begun = now();
+                let done = if request == CHECKPOINT { opened.checkpoint() } else { opened.flush() };
+                if done.is_err() && oracle.lock().flush_may_fail() {
+                    continue;
+                }
+                done.map_err(failed)?;
+                oracle.lock().durable(&before, begun);
                 if let (Some(files), Some(before)) = (&opened.files, files_before) {
                     files.flushed(&before);
                 }
@@ -420,7 +448,6 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
 
 /// Several clients use the cache at once.
 fn live_together(opened: &Opened, oracles: &[Shared], rng: &mut Rng, steps: u64) -> Result<(), String> {
-    oracles.iter().try_for_each(|oracle| restarted(opened, oracle))?;
     let wrong = Arc::new(Mutex::new(None));
     let page_bytes = oracles[0].lock().cache.page_bytes();
     let mut start = |oracle: &Shared| {

@@ -2,10 +2,13 @@
 
 use super::cache::Cache;
 use super::files::Files;
+use super::outages::CALM;
 use super::{PAGES, RawLives};
 use entresol_core::PageId;
+use entresol_device::FaultPlan;
 use entresol_engine::{Source, TierError};
 use entresol_format::PageFormat;
+use entresol_runtime::Time;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -143,6 +146,12 @@ pub(super) struct Oracle {
     pub has_lost: bool,
     /// As `may_lose`, after a power failure in the open that is under way.
     loses_in_open: bool,
+    /// Tells when a device has failed for a while whose errors the client may notice.
+    pub outages: Option<Arc<FaultPlan>>,
+    /// What only the flash has may be unreadable for a while, in this life.
+    pub may_be_unreadable: bool,
+    /// When the client's last flush that succeeded has begun, in this life.
+    flushed: Time,
     pub pages: BTreeMap<u64, Known>,
     pub next: u64,
     pub lives: RawLives,
@@ -165,6 +174,9 @@ impl Oracle {
             may_lose: false,
             has_lost: false,
             loses_in_open: false,
+            outages: None,
+            may_be_unreadable: false,
+            flushed: Time::default(),
             pages,
             next: 0,
             lives,
@@ -238,14 +250,36 @@ impl Oracle {
         (known.acknowledged, known.unsure) = (version, false);
     }
 
-    /// A write of `page` has failed, or a read. False: that may not be.
-    pub fn may_fail(&mut self, page: u64, error: &TierError, is_write: bool) -> bool {
-        let is_lost = matches!(error, TierError::Lost { .. } | TierError::Damaged { .. });
-        if is_write && is_lost && self.may_lose {
+    /// A write of `page` has failed, or a read, which has begun at `since`. False: that may not be.
+    pub fn may_fail(&mut self, page: u64, error: &TierError, is_write: bool, since: Time) -> bool {
+        let is_lost = self.may_lose && matches!(error, TierError::Lost { .. } | TierError::Damaged { .. });
+        let may_fail = is_lost || self.has_met_outage(since);
+        if is_write && may_fail {
             self.pages.entry(page).or_default().unsure = true;
         }
-        self.lives.lost += u64::from(is_lost && self.may_lose);
-        is_lost && self.may_lose
+        self.lives.lost += u64::from(is_lost);
+        self.lives.refused += u64::from(may_fail && !is_lost);
+        may_fail
+    }
+
+    /// Whether a device has failed since then that the client may notice, or not long before: a disk that has
+    /// refused something is asked again after a pause.
+    pub fn has_met_outage(&self, since: Time) -> bool {
+        let struck = self.outages.as_ref().and_then(|plan| plan.outage_struck());
+        struck.is_some_and(|at| at + CALM >= since)
+    }
+
+    /// Since when a failure of a device may fail a flush, or a write that is durable: a failed sync is told
+    /// by the next one.
+    pub fn flushed(&self) -> Time {
+        self.flushed
+    }
+
+    /// A flush, or a checkpoint, has failed. False: that may not be.
+    pub fn flush_may_fail(&mut self) -> bool {
+        let may_fail = self.has_met_outage(self.flushed);
+        self.lives.refused += u64::from(may_fail);
+        may_fail
     }
 
     /// The flash may fail in the open that follows, which carries out what a killed program has acknowledged:
@@ -256,6 +290,7 @@ impl Oracle {
 
     /// The next life begins. An open that was cut off may have lost pages.
     pub fn begins_life(&mut self) {
+        (self.outages, self.may_be_unreadable, self.flushed) = (None, false, Time::default());
         self.has_lost |= std::mem::take(&mut self.loses_in_open);
     }
 
@@ -273,6 +308,12 @@ impl Oracle {
         }
     }
 
+    /// Syncs have failed, and the disk has dropped what was written: as after a power failure, but the
+    /// program was killed.
+    pub fn syncs_have_failed(&mut self) {
+        self.pages.values_mut().for_each(|known| known.acknowledged = 0);
+    }
+
     /// Power has failed: only what is durable is promised.
     pub fn power_has_failed(&mut self) {
         self.pages.values_mut().for_each(|known| (known.acknowledged, known.answer) = (0, None));
@@ -280,7 +321,7 @@ impl Oracle {
 
     /// At the next open, with a flash that can be read.
     pub fn after_power(&self) -> Self {
-        Self { may_lose: self.has_lost || self.loses_in_open, ..self.clone() }
+        Self { may_lose: self.has_lost || self.loses_in_open, outages: None, ..self.clone() }
     }
 
     /// `version` of `page` was written durably.
@@ -320,8 +361,9 @@ impl Oracle {
         }
     }
 
-    /// Everything that was done before is durable now.
-    pub fn durable(&mut self, before: &BTreeMap<u64, Known>) {
+    /// Everything that was done before `begun` is durable now.
+    pub fn durable(&mut self, before: &BTreeMap<u64, Known>, begun: Time) {
+        self.flushed = begun;
         for (page, then) in before {
             let Some(known) = self.pages.get_mut(page) else { continue };
             // Of a write that has failed nothing is promised.

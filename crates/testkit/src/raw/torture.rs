@@ -72,7 +72,7 @@ impl RawTorture {
 impl fmt::Display for RawReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RawLives { restarts, states, from_flash, flushes, forgotten, .. } = self.sum;
-        let RawLives { retired, cut, kept_out, failing, lost, ahead, .. } = self.sum;
+        let RawLives { retired, cut, kept_out, failing, lost, outages, refused, ahead, .. } = self.sum;
         writeln!(
             f,
             "{states} crash states of {} caches of raw pages, {restarts} of which went on, in {:.0} s",
@@ -87,6 +87,8 @@ impl fmt::Display for RawReport {
         writeln!(f, "  reads ahead of workers      {ahead:>10}")?;
         writeln!(f, "  lives with a failing flash  {failing:>10}")?;
         writeln!(f, "  requests failed with it     {lost:>10}")?;
+        writeln!(f, "  lives with an outage        {outages:>10}")?;
+        writeln!(f, "  requests failed in it       {refused:>10}")?;
         let (reached, missed): (Vec<_>, Vec<_>) = self.points.iter().partition(|(_, count)| *count > 0);
         if !self.points.is_empty() {
             writeln!(f, "{} of {} code points of the engine reached", reached.len(), self.points.len())?;
