@@ -77,6 +77,8 @@ pub enum WritebackStep {
         pages: u32,
         /// Then pause, for so many thousandths of the time that this took.
         pause_permille: u32,
+        /// So many before the next look.
+        most: u32,
     },
 }
 
@@ -122,27 +124,35 @@ impl Writeback {
         let press = self.press(look.dirty);
         let is_aged = self.options.age_ns != u64::MAX;
         if is_aged && look.now_ns - self.requested_ns >= QUIET_NS.min(self.options.age_ns / 4) {
-            return WritebackStep::Copy { which: Aged::Quiet, pages: PAGES_MAX, pause_permille: 0 };
+            let (which, most) = (Aged::Quiet, u32::MAX);
+            return WritebackStep::Copy { which, pages: PAGES_MAX, pause_permille: 0, most };
         }
-        if let Some(permille) = press {
+        if let Some((permille, beyond)) = press {
             let pages = PAGES_MIN + (PAGES_MAX - PAGES_MIN) * permille / 1000;
-            return WritebackStep::Copy { which: Aged::All, pages, pause_permille: 3 * (1000 - permille) };
+            let (pause_permille, most) = (3 * (1000 - permille), beyond.max(PAGES_MIN));
+            return WritebackStep::Copy { which: Aged::All, pages, pause_permille, most };
         }
         let (noted_ns, old) = self.notes[0];
         if look.now_ns - noted_ns < self.options.age_ns {
             return rest;
         }
-        WritebackStep::Copy { which: Aged::Before(old), pages: PAGES_MIN, pause_permille: 3000 }
+        WritebackStep::Copy {
+            which: Aged::Before(old),
+            pages: PAGES_MIN,
+            pause_permille: 3000,
+            most: u32::MAX,
+        }
     }
 
-    /// How near the ceiling is, in thousandths of the way from eight tenths of it. `None`: far.
-    fn press(&mut self, dirty: u32) -> Option<u32> {
+    /// How near the ceiling is, in thousandths of the way from eight tenths of it, and how many pages are
+    /// beyond these. `None`: far.
+    fn press(&mut self, dirty: u32) -> Option<(u32, u32)> {
         let max = u64::from(self.options.dirty_max);
         let (dirty, low, high) = (u64::from(dirty), max * 8 / 10, max * 9 / 10);
         self.is_pressed =
             self.options.dirty_max != u32::MAX && dirty >= if self.is_pressed { low } else { high };
         let permille = (dirty.saturating_sub(low) * 1000).checked_div(max - low).unwrap_or(1000);
-        self.is_pressed.then_some(permille.min(1000) as u32)
+        self.is_pressed.then_some((permille.min(1000) as u32, dirty.saturating_sub(low) as u32))
     }
 
     fn note(&mut self, look: &WritebackLook) {
@@ -181,7 +191,7 @@ mod tests {
         }
         for second in 60..1000 {
             let step = writeback.step(&look(second, 1000 + 10 * second, 500, second));
-            let WritebackStep::Copy { which: Aged::Before(Position(old)), pages, pause_permille } = step
+            let WritebackStep::Copy { which: Aged::Before(Position(old)), pages, pause_permille, .. } = step
             else {
                 panic!("second {second}: {step:?}")
             };
@@ -196,7 +206,8 @@ mod tests {
         let mut writeback = with(u32::MAX);
         writeback.step(&look(1, 1000, 500, 1));
         let step = writeback.step(&look(2, 1000, 500, 1));
-        assert_eq!(step, WritebackStep::Copy { which: Aged::Quiet, pages: PAGES_MAX, pause_permille: 0 });
+        let (which, most) = (Aged::Quiet, u32::MAX);
+        assert_eq!(step, WritebackStep::Copy { which, pages: PAGES_MAX, pause_permille: 0, most });
         assert_eq!(writeback.step(&look(3, 1000, 0, 1)), WritebackStep::Rest(LOOK_NS));
         assert_eq!(writeback.step(&look(4, 1000, 500, 2)), WritebackStep::Rest(LOOK_NS));
     }
@@ -206,13 +217,15 @@ mod tests {
         let mut writeback = with(1000);
         let mut at = |dirty| writeback.step(&look(1, 1000, dirty, u64::from(dirty)));
         let copies = |step| match step {
-            WritebackStep::Copy { which: Aged::All, pages, pause_permille } => (pages, pause_permille),
+            WritebackStep::Copy { which: Aged::All, pages, pause_permille, most } => {
+                (pages, pause_permille, most)
+            }
             step => panic!("{step:?}"),
         };
         assert_eq!(at(899), WritebackStep::Rest(LOOK_NS));
-        assert_eq!(copies(at(900)), (17, 1500));
-        assert_eq!(copies(at(1000)), (PAGES_MAX, 0));
-        assert_eq!(copies(at(801)), (2, 2985));
+        assert_eq!(copies(at(900)), (17, 1500, 100));
+        assert_eq!(copies(at(1000)), (PAGES_MAX, 0, 200));
+        assert_eq!(copies(at(801)), (2, 2985, 2));
         assert_eq!(at(799), WritebackStep::Rest(LOOK_NS));
         assert_eq!(at(850), WritebackStep::Rest(LOOK_NS));
     }

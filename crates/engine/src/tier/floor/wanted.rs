@@ -23,7 +23,7 @@ use arrayvec::ArrayVec;
 use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId};
 use entresol_objects::{ObjectId, Objects};
 use entresol_runtime::sync::{Rank, TinyMutex};
-use entresol_runtime::{now, spawn};
+use entresol_runtime::{Time, now, sleep, spawn};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -42,6 +42,28 @@ pub(crate) struct Copied {
     pub copied: u64,
     /// Others have these in hand.
     pub busy: ArrayVec<PageId, BATCH>,
+    /// The first page for which there was no time.
+    pub next: Option<PageId>,
+    /// When the last of them were read, before the sync.
+    pub begun: Time,
+}
+
+/// Copies that were tried.
+struct Tried {
+    count: usize,
+    begun: Time,
+}
+
+/// How pages are copied behind clients: few at a time, with pauses, and one sync of the disk for all. A sync
+/// costs clients more than a copy.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    /// Pages that are read, and written, at once.
+    pub at_once: usize,
+    /// The pause after them, in thousandths of the time that they took.
+    pub pause_permille: u32,
+    /// From then on none is begun. Until the sync no dequeue of their groups begins.
+    pub until: Time,
 }
 
 /// Those of `pages` of which the copy on flash is to be on disk. `objects` says what is dead.
@@ -245,7 +267,7 @@ impl WantedPages {
         let mut buffer = self.buffer();
         while let Some(pages) = round.take() {
             let mut stays = Vec::new();
-            let done = self.copy_some(pages, &mut buffer, &mut stays);
+            let done = self.copy_some(pages, None, &mut buffer, &mut stays);
             let copied = {
                 let mut outcome = round.outcome.lock();
                 outcome.stays.extend(stays);
@@ -276,18 +298,26 @@ impl WantedPages {
     }
 
     /// Copies the newest versions of these pages, at most [`BATCH`], to disk, durably, as far as no dequeue
-    /// or other copy has them in hand. `None`: the tier does not run any more.
+    /// or other copy has them in hand, and as there is time. `None`: the tier does not run any more.
     pub(crate) fn copy_some(
         &self,
         pages: &[PageId],
+        pace: Option<Pace>,
         buffer: &mut [u8],
         stays: &mut Vec<TierError>,
     ) -> Result<Option<Copied>, TierError> {
         let Some(_under_way) = self.failures.begin_job() else { return Ok(None) };
+        let before = stays.len();
         let (copies, busy) =
             self.directory.with_objects(|partition, objects| begin(partition, objects.as_deref(), pages))?;
-        let copied = self.copy_wanted(&copies, buffer, stays)?;
-        Ok(Some(Copied { copied, busy }))
+        let tried = self.copy_wanted(&copies, pace, buffer, stays)?;
+        let next = copies.get(tried.count).map(|page| page.page);
+        Ok(Some(Copied {
+            copied: (tried.count - (stays.len() - before)) as u64,
+            busy,
+            next,
+            begun: tried.begun,
+        }))
     }
 
     /// The flash has failed: the disk has everything, or lacks pages that it gets as far as they can be read.
@@ -342,23 +372,25 @@ impl WantedPages {
         Ok(dirty)
     }
 
-    /// Copies pages to disk, durably, and reports them. Returns how many.
+    /// Copies pages to disk, durably, and reports them.
     fn copy_wanted(
         &self,
         copies: &Copies,
+        pace: Option<Pace>,
         buffer: &mut [u8],
         stays: &mut Vec<TierError>,
-    ) -> Result<u64, TierError> {
+    ) -> Result<Tried, TierError> {
         if copies.is_empty() {
-            return Ok(0);
+            return Ok(Tried { count: 0, begun: now() });
         }
         let before = stays.len();
-        let written = self.write_wanted(copies, buffer, stays);
+        let written = self.write_wanted(copies, pace, buffer, stays);
         let stay = named(&stays[before..]);
+        let count = written.as_ref().map_or(0, |tried| tried.count);
         self.directory.with(|partition| {
-            for page in copies {
+            for (at, page) in copies.iter().enumerate() {
                 // Its owner is told of a page that stays.
-                match written.is_ok() && !stay.contains(&page.page) {
+                match at < count && !stay.contains(&page.page) {
                     true => partition.cleaned(page),
                     false => partition.clean_failed(page),
                 }
@@ -366,26 +398,36 @@ impl WantedPages {
         })?;
         self.signals.job_is_done();
         // A failed write or sync may have lost those of other tasks.
-        written.inspect_err(|error| self.failures.fail(error.clone()))?;
-        Ok((copies.len() - stay.len()) as u64)
+        written.inspect_err(|error| self.failures.fail(error.clone()))
     }
 
+    /// Writes copies to disk, durably, as long as there is time.
     fn write_wanted(
         &self,
         copies: &Copies,
+        pace: Option<Pace>,
         buffer: &mut [u8],
         stays: &mut Vec<TierError>,
-    ) -> Result<(), TierError> {
-        let mut written = ArrayVec::<Destages<'_>, { BATCH / READS_MAX }>::new();
-        let parts = buffer.chunks_mut(READS_MAX * self.flash_pages.page_bytes);
-        for (copies, buffer) in copies.chunks(READS_MAX).zip(parts) {
-            written.push(self.write_some(copies, buffer, stays)?);
+    ) -> Result<Tried, TierError> {
+        let at_once = pace.map_or(READS_MAX, |pace| pace.at_once.clamp(1, READS_MAX));
+        let mut written = Vec::with_capacity(copies.len().div_ceil(at_once));
+        let mut tried = Tried { count: 0, begun: now() };
+        let parts = buffer.chunks_mut(at_once * self.flash_pages.page_bytes);
+        for (some, buffer) in copies.chunks(at_once).zip(parts) {
+            tried.begun = now();
+            written.push(self.write_some(some, buffer, stays)?);
+            tried.count += some.len();
+            let Some(pace) = pace.filter(|_| tried.count < copies.len()) else { continue };
+            if now() >= pace.until {
+                break;
+            }
+            sleep(now().since(tried.begun) * pace.pause_permille / 1000);
         }
         self.disk.sync()?;
         // Before they count as clean.
         self.renewals.renew(false)?;
         written.iter().for_each(|pages| self.destager.tell(pages));
-        Ok(())
+        Ok(tried)
     }
 
     /// Writes pages from flash to disk, at most [`READS_MAX`]. Returns those that the disk has taken.

@@ -7,7 +7,7 @@
 use super::dirt::Dirt;
 use super::failures::Failures;
 use super::staged::StagedPages;
-use super::wanted::{BATCH, WantedPages};
+use super::wanted::{BATCH, Pace, WantedPages};
 use super::{Floor, disk_trouble::DiskTrouble};
 use crate::TierError;
 use crate::access::{BoardRef, Directory, RunState};
@@ -23,6 +23,8 @@ use std::time::Duration;
 const SLOTS_A_LOOK: u32 = 4096;
 /// Pages of which it is known when they were copied last.
 const REMEMBERED: usize = 1 << 16;
+/// The disk is synced after so long, or after [`BATCH`] pages.
+const SYNC_EVERY: Duration = Duration::from_millis(50);
 /// The pause after a pass that found nothing to copy, or one that failed; at most the age.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -70,6 +72,13 @@ impl Pass {
             self.pages[self.next..].iter().copied().take(pages.min(BATCH)).collect();
         self.next += some.len();
         some
+    }
+
+    /// For those of `some` from `next` on there was no time.
+    fn give_back(&mut self, some: &mut ArrayVec<PageId, BATCH>, next: Option<PageId>) {
+        let copied = next.and_then(|next| some.iter().position(|page| *page == next)).unwrap_or(some.len());
+        self.next -= some.len() - copied;
+        some.truncate(copied);
     }
 
     fn remember(&mut self, pages: &[PageId]) {
@@ -142,12 +151,14 @@ impl WritebackTask {
         let begin = now();
         let look = look(&self.directory, &self.board)?;
         let step = self.decides.lock().step(&look);
-        let (which, pages, pause_permille) = match step {
+        let (which, pages, pause_permille, most) = match step {
             WritebackStep::Rest(ns) if look.dirty > 0 => return Ok(Some(Duration::from_nanos(ns))),
             WritebackStep::Rest(_) => {
                 return Ok(if self.dirt.clear()? { None } else { Some(self.pause() / 10) });
             }
-            WritebackStep::Copy { which, pages, pause_permille } => (which, pages, pause_permille),
+            WritebackStep::Copy { which, pages, pause_permille, most } => {
+                (which, pages, pause_permille, most)
+            }
         };
         if pass.next == pass.pages.len() {
             if which == Aged::Quiet {
@@ -158,18 +169,22 @@ impl WritebackTask {
                 return Ok(Some(self.pause()));
             }
         }
-        let some = pass.take(pages as usize);
+        let mut some = pass.take(BATCH.min(most as usize));
+        let pace = Pace { at_once: pages as usize, pause_permille, until: begin + SYNC_EVERY };
+        let mut begun = begin;
         // What stays is tried again in the next pass.
-        if let Some(done) = self.wanted.copy_some(&some, buffer, &mut Vec::new())? {
+        if let Some(done) = self.wanted.copy_some(&some, Some(pace), buffer, &mut Vec::new())? {
             pass.copied += done.copied;
             self.board.tallies.cleaned.add(done.copied as usize);
+            pass.give_back(&mut some, done.next);
+            begun = done.begun;
         }
         pass.remember(&some);
         if pass.next == pass.pages.len() && pass.copied == 0 {
             // The disk refuses them all, or others have them in hand.
             return Ok(Some(self.pause()));
         }
-        Ok(Some(now().since(begin) * pause_permille / 1000))
+        Ok(Some(now().since(begun) * pause_permille / 1000))
     }
 
     fn pause(&self) -> Duration {
