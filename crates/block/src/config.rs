@@ -11,6 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+/// Slots of a cache that is large enough for each policy.
+const ANY_SLOTS: u32 = 1 << 20;
+
 /// A volume and its server. Sizes in bytes, times in seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -178,11 +181,11 @@ impl VolumeConfig {
     }
 
     /// The policy of a volume in the mode of that name, unless its owner says otherwise: the one that was
-    /// best there before databases on a slow disk (docs/BLOCK.md, "Which one").
+    /// best over all loads (docs/BLOCK.md, "Which one").
     pub fn usual_policy(mode: &str) -> &'static str {
         match Mode::from_name(mode) {
             Some(Mode::WriteBack) => PolicyKind::FaceGsc.name(),
-            _ => Cache::Fragments.name(),
+            _ => PolicyKind::ReuseSlots.name(),
         }
     }
 
@@ -293,9 +296,9 @@ impl VolumeConfig {
         self.steer_options().map(drop)
     }
 
+    /// Whether a volume can have this policy in this mode.
     fn policy_has_mode(&self) -> bool {
-        let (cache, mode) = (Cache::from_name(&self.policy), Mode::from_name(&self.mode));
-        cache.zip(mode).is_some_and(|(cache, mode)| cache.runs_in(mode))
+        self.cache_options_of(ANY_SLOTS).is_ok_and(|options| options.validate().is_ok())
     }
 
     /// The options of a cache in the place of one with the options `old`, on a flash device of `capacity`
@@ -346,6 +349,8 @@ impl VolumeConfig {
     /// # Errors
     /// As [`VolumeConfig::cache_options`].
     pub fn options_for(&self, capacity: u64) -> Result<CacheOptions, ConfigError> {
+        // What no device could have is refused in its own words.
+        self.cache_options_of(ANY_SLOTS)?.validate().map_err(|error| ConfigError(error.to_string()))?;
         let options: CacheOptions = match self.cache_options_of(0)? {
             CacheOptions::Pages(options) => options.fitted(capacity).into(),
             CacheOptions::Fragments(_) => {
@@ -428,7 +433,7 @@ mod tests {
         assert_eq!(VolumeConfig::read(&path).unwrap(), config);
         for (line, part) in [
             ("mode = \"write-trough\"", "write-through"),
-            ("mode = \"read-only\"", "write-through"),
+            ("mode = \"read-only\"", "choose another mode"),
             ("workers = 0", "1 to 256"),
             ("page_bytes = 5000", "8192"),
             ("dirty_percent_max = 0", "1 to 100"),

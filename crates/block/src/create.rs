@@ -19,7 +19,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Makes the volume: the label file, and an empty cache on flash. Returns the configuration with the number
-/// of slots. Nothing on the disk is changed. `overwrite`: also on a flash device with any content.
+/// of slots, and with `switch_policy` where that is usual. Nothing on the disk is changed. `overwrite`: also
+/// on a flash device with any content.
 ///
 /// # Errors
 /// [`OpenError`]; then there is no label file.
@@ -46,7 +47,8 @@ pub fn create_volume_with<E: From<OpenError>>(
     let options = config.options_for(flash.geometry().capacity_bytes).map_err(OpenError::from)?;
     let making = making(label_path);
     forget(&making, &*flash)?;
-    let config = VolumeConfig { slots: options.slots(), ..config.clone() };
+    let switch_policy = config.switch_policy || options.changes_by_itself();
+    let config = VolumeConfig { slots: options.slots(), switch_policy, ..config.clone() };
     let make = || -> Result<(), OpenError> {
         let file = FileOptions { is_direct_wanted: false, ..FileOptions::create(LABEL_FILE_BYTES) };
         let label = FileDevice::open(&making, file).map_err(|error| device_error("label", &making, error))?;

@@ -157,14 +157,14 @@ fn another_policy(config: &str, client: &mut Client) {
     };
     let before = slots();
     assert_eq!(before.1, "policy = \"face-gsc\"");
-    done(&["volume", "set", config, "policy", "sce"]);
-    assert_eq!(slots().1, "policy = \"sce\"");
-    assert!(slots().0 > before.0, "sce needs less of the flash for itself: {:?}, {before:?}", slots());
+    done(&["volume", "set", config, "policy", "reuse-slots"]);
+    assert_eq!(slots().1, "policy = \"reuse-slots\"");
+    assert!(slots().0 > before.0, "slots need less of the flash for themselves: {:?}, {before:?}", slots());
     assert_eq!(client.read(4096, 8192).unwrap(), filled(77, 8192));
     refused(&["volume", "set", config, "policy", "none"], &["choose one of", "face-gsc"]);
     // It is the usual one of its mode, and does not have the other mode.
     let told = done(&["volume", "set", config, "mode", "write-back"]).0;
-    assert!(told.contains("face-gsc") && told.contains("sce"), "{told}");
+    assert!(told.contains("face-gsc") && told.contains("reuse-slots"), "{told}");
     assert_eq!(slots(), before);
     assert_eq!(client.read(4096, 8192).unwrap(), filled(77, 8192));
     done(&["volume", "set", config, "mode", "write-through"]);

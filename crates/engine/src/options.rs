@@ -3,7 +3,9 @@
 use crate::TierError;
 use crate::budget::WriteBudget;
 use crate::region::objects_config;
-use entresol_core::{Config, Costs, Directory, Mode, Placement, PolicyKind, Position, WritebackOptions};
+use entresol_core::{
+    Config, Costs, Directory, Mode, Placement, PolicyKind, Position, ShadowPlan, WritebackOptions,
+};
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::superblock::{OBJECTS_MAX, Superblock};
 use entresol_format::{FORMAT_VERSION, Layout, PageFormat, Uuid};
@@ -70,8 +72,8 @@ pub struct TierOptions {
     /// What the devices cost, for policies that weigh that. Unknown (the usual setting): as the cache's
     /// superblock says.
     pub costs: Costs,
-    /// A new cache begins with a measurement of that, where the policy weighs it and it is unknown. About a
-    /// second.
+    /// A new cache begins with a measurement of that, where the policy weighs it, or shadows do, and it is
+    /// unknown. About a second.
     pub measures_costs: bool,
     /// How much may be written to flash, where the policy weighs what a write is worth.
     pub write_budget: WriteBudget,
@@ -163,6 +165,14 @@ impl TierOptions {
             mode: superblock.mode,
             ..Self::new(superblock.policy, superblock.slots)
         }
+    }
+
+    /// Whether shadows run with this cache, and all of its policies that they compare find its pages on
+    /// flash: it can take another policy without losing them.
+    pub fn can_change_policy(&self) -> bool {
+        self.shadows
+            && self.policy.placement() == Placement::Log
+            && ShadowPlan::of(&self.config(), self.mode).is_ok()
     }
 
     /// The core's configuration.

@@ -54,6 +54,15 @@ impl CacheOptions {
         }
     }
 
+    /// Whether a new volume's policy changes by itself, unless its owner says otherwise: in write-back, where
+    /// no policy is nearly the best one for all loads (docs/results/BLOCK.md), if the cache is large enough.
+    pub(crate) fn changes_by_itself(&self) -> bool {
+        match self {
+            Self::Pages(options) => options.mode == Mode::WriteBack && options.can_change_policy(),
+            Self::Fragments(_) => false,
+        }
+    }
+
     /// The policy's name.
     pub fn policy(&self) -> &'static str {
         match self {

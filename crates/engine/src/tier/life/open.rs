@@ -67,7 +67,8 @@ pub(crate) fn create(mut base: Base<'_>) -> Result<Parts, TierError> {
         // A cache must not be needed by a disk that does not know its name yet.
         write_label(home.label(), &mut label)?;
     }
-    let is_unknown = options.policy.facts().weighs_costs && !options.costs.are_known();
+    let is_weighed = options.policy.facts().weighs_costs || options.can_change_policy();
+    let is_unknown = is_weighed && !options.costs.are_known();
     if options.measures_costs && is_unknown {
         options.costs = measure_costs(&**flash, home, options)?;
     }
