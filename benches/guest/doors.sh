@@ -86,6 +86,36 @@ check_files() {
 
 check_file_system() { e2fsck -f -n "$1" > fsck.log 2>&1 || fail "$door, $mode: e2fsck of $1"; }
 
+# A mounted file system grows with the disk of its volume, while the server runs. The driver ublk of 6.12 cannot.
+grow() {
+    rm -f small.* attach.log ready server.log
+    truncate -s 64M small.disk
+    truncate -s 32M small.flash
+    "$entresol" volume create small.toml --disk small.disk --flash small.flash --mode write-back > /dev/null
+    "$entresol" serve small.toml > ready 2>> server.log & server=$!
+    wait_for 120 ready '^ready' 1
+    python3 $programs/contrib/nbd/attach.py small.sock small /dev/nbd0 --look-seconds 1 > attach.log 2>&1 & attached=$!
+    wait_for 60 attach.log '^attached' 1
+    mkfs.ext4 -q -F /dev/nbd0 > /dev/null
+    mount /dev/nbd0 fs
+    head -c 1M /dev/urandom > random
+    cp random fs/before
+    truncate -s 96M small.disk
+    "$entresol" volume resize small.toml > /dev/null || fail "the volume does not grow"
+    wait_for 60 attach.log '^grown' 1
+    [ "$(cat /sys/block/nbd0/size)" = $((96 * 2048)) ] || fail "the device has $(cat /sys/block/nbd0/size) sectors"
+    resize2fs /dev/nbd0 > /dev/null 2>&1 || fail "resize2fs"
+    head -c 70M /dev/zero > fs/filled || fail "the file system has no more room"
+    cmp random fs/before || fail "a file that was there before"
+    umount fs
+    device=/dev/nbd0
+    check_file_system $device
+    detach
+    stop_server
+    echo "nbd: a mounted file system of 64 MiB grows to 96 MiB"
+}
+
+case $doors in *nbd*) door=nbd; grow ;; esac
 for door in $doors; do
     for mode in $modes; do
         begun=$(cut -d. -f1 /proc/uptime)

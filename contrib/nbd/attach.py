@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Attaches a volume to the kernel's nbd driver, and again whenever its server was started again.
 
-    attach.py SOCKET EXPORT /dev/nbdN [--dead-seconds S] [--timeout-seconds S]
+    attach.py SOCKET EXPORT /dev/nbdN [--dead-seconds S] [--timeout-seconds S] [--look-seconds S]
 
 Runs until the device is disconnected (nbd-client -d /dev/nbdN). While there is no server, the kernel holds requests
 for --dead-seconds (default 600), so a file system stays mounted over a restart. A request that was under way when
-the server died is sent again --timeout-seconds after it began (default 30).
+the server died is sent again --timeout-seconds after it began (default 30). A volume that has grown is found within
+--look-seconds (default 5), and the device grows with it.
 
 nbd-client cannot do this: the kernel holds requests only for devices that were set up over netlink with a "dead
 connection timeout", and nbd-client 3.24 does not set one. Needs root and the module nbd; Python's library alone.
@@ -119,6 +120,12 @@ class Netlink:
         data += attribute(BACKEND, f"{os.path.realpath(options.socket)} {options.export}\0".encode())
         self.ask(self.family, command, data)
 
+    def grow(self, index, size):
+        """Tells the device the volume's new size."""
+        data = attribute(INDEX, struct.pack("=I", index)) + attribute(SIZE, struct.pack("=Q", size))
+        data += attribute(BLOCK_SIZE, struct.pack("=Q", 512))
+        self.ask(self.family, RECONFIGURE, data)
+
     def wait(self, index, seconds):
         """Whether the kernel says within that time that the device's connection is dead."""
         end = time.monotonic() + seconds
@@ -128,6 +135,33 @@ class Netlink:
             if message[16] == LINK_DEAD and struct.unpack("=I", found.get(INDEX, b"\xff" * 4))[0] == index:
                 return True
         return False
+
+
+def size_now(options):
+    """The volume's size, or None while there is no server that tells it."""
+    try:
+        stream, size, _ = open_export(options.socket, options.export)
+    except (OSError, Refused):
+        return None
+    with stream:
+        # NBD_CMD_DISC
+        stream.sendall(struct.pack(">IHHQQI", 0x25609513, 0, 2, 0, 0, 0))
+    return size
+
+
+def watch(netlink, index, size, options):
+    """Until the connection is dead. False: the device was disconnected."""
+    looked = time.monotonic()
+    while not netlink.wait(index, 1):
+        if not is_attached(index):
+            return False
+        if time.monotonic() - looked >= options.look_seconds:
+            found, looked = size_now(options), time.monotonic()
+            if found and found > size:
+                netlink.grow(index, found)
+                size = found
+                print(f"grown: {options.device}, {size} bytes", flush=True)
+    return True
 
 
 def is_attached(index):
@@ -140,6 +174,7 @@ def main():
         parser.add_argument(name)
     parser.add_argument("--dead-seconds", type=int, default=600)
     parser.add_argument("--timeout-seconds", type=int, default=30)
+    parser.add_argument("--look-seconds", type=int, default=5)
     options = parser.parse_args()
     number = re.fullmatch(r"/dev/nbd(\d+)", options.device)
     if not number:
@@ -165,9 +200,8 @@ def main():
             continue
         print(f"{'attached' if command == CONNECT else 'attached again'}: {options.device}, {size} bytes", flush=True)
         # It looks at the device, too: one that is disconnected sends no news.
-        while not netlink.wait(index, 1):
-            if not is_attached(index):
-                return
+        if not watch(netlink, index, size, options):
+            return
         is_first, command, began = False, RECONFIGURE, time.monotonic()
 
 
