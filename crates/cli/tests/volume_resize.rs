@@ -43,6 +43,33 @@ fn size(folder: &Folder, name: &str) -> u64 {
     std::fs::metadata(folder.path(name)).unwrap().len()
 }
 
+/// A volume that was detached has no cache that a resize could change, and gets one with another device.
+#[test]
+fn a_detached_volume_gets_a_cache_with_another_flash() {
+    for (mode, policy) in CACHES {
+        let folder = volume_under(mode, policy);
+        let config = folder.at("data.toml");
+        let server = ReadCounts::start(&folder, &[]);
+        let mut client = connect(&folder);
+        write(&mut client, 1);
+        done(&["volume", "detach", &config]);
+        let before = std::fs::read_to_string(&config).unwrap();
+        refused(&["volume", "resize", &config, "--flash-size", "12M"], &["there is no cache to change"]);
+        assert_eq!(std::fs::read_to_string(&config).unwrap(), before);
+        write(&mut client, 2);
+        File::create(folder.path("new")).unwrap().set_len(16 * MIB).unwrap();
+        done(&["volume", "replace-flash", &config, &folder.at("new")]);
+        let now = slots(&folder);
+        assert!(now > 0 && status(&folder)["slots"] == now, "{now} slots");
+        verify(&mut client, 2);
+        write(&mut client, 3);
+        server.kill();
+        let server = ReadCounts::start(&folder, &[]);
+        verify(&mut connect(&folder), 3);
+        server.stop();
+    }
+}
+
 #[test]
 fn the_flash_is_resized_and_exchanged_while_clients_continue() {
     for (mode, policy) in CACHES {

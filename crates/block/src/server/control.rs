@@ -168,6 +168,11 @@ fn set_flash(
     loss: Loss,
     watch: Watch<'_>,
 ) -> Result<(), ControlReply> {
+    if !config.cache {
+        let why =
+            "the configuration says `cache = false`; stop the server, set it to true, and run this again";
+        return Err(ControlReply::Error(why.to_owned()));
+    }
     let refused = |error: OpenError| ControlReply::Error(error.to_string());
     let next = with_next_flash(config);
     let after = next.as_ref().unwrap_or(config);

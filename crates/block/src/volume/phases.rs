@@ -157,7 +157,8 @@ impl Volume {
     }
 
     /// Copies all dirty pages to disk, and begins an empty cache with the options `new`, on another flash
-    /// device if one is given; if that cannot be made, one with the options of before.
+    /// device if one is given; if that cannot be made, one with the options of before. A volume that has no
+    /// cache any more gets one on that device.
     pub(super) fn begin_empty_on(
         &self,
         held: &mut Option<Cache>,
@@ -165,13 +166,17 @@ impl Volume {
         place: Option<Place>,
         loss: Loss,
     ) -> Result<(), TierError> {
-        let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
-        loss.detach(&**tier)?;
+        if let Some(Cache { tier, .. }) = &*held {
+            loss.detach(&**tier)?;
+        } else if place.is_some() {
+            self.direct.flush(None).map_err(|error| TierError::Refused(error.to_string()))?;
+        } else {
+            return Ok(());
+        }
         // The disk has everything: no record may be carried out after it. If the journal cannot say so,
         // nothing is written: the cache has ended.
         self.end_journal().map_err(in_tier)?;
         let before = held.take();
-        let Some(Cache { flash, options: old, .. }) = before else { return Ok(()) };
         let begin = |options: CacheOptions, flash: &Arc<dyn Device>| -> Result<Cache, TierError> {
             let tier = options.create(flash, &self.home)?;
             self.begin_journal(&*tier, options.mode())?;
@@ -180,14 +185,15 @@ impl Volume {
         };
         // A failed flash is not used again, unless another device is in its place.
         let (other, origin) = place.map(|place| (place.flash, place.origin)).unzip();
-        let Some(on) = other.as_ref().or(flash.as_ref()) else { return Ok(()) };
+        let old = before.and_then(|cache| Some((cache.flash?, cache.options)));
+        let Some(on) = other.as_ref().or(old.as_ref().map(|(flash, _)| flash)) else { return Ok(()) };
         let keeper = |origin: Option<Origin>| Some(self.journal.as_ref()?.exchange_origin(origin?));
         let before = keeper(origin.flatten());
         match begin(new, on) {
             Ok(cache) => *held = Some(cache),
             Err(error) => {
                 keeper(before);
-                *held = flash.and_then(|flash| begin(old, &flash).ok());
+                *held = old.and_then(|(flash, options)| begin(options, &flash).ok());
                 return Err(error);
             }
         }
