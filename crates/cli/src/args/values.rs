@@ -1,6 +1,7 @@
 //! Values on the command line: each parser says in one sentence what was found and what is allowed.
 
 use super::columns::TimeUnit;
+use entresol_block::VolumeConfig;
 use entresol_core::{Cache, FRAGMENT_PAGES_MAX, Mode, PolicyKind, System};
 use entresol_device::{Model, Profile};
 use entresol_lab::config::{Redo, Warmup};
@@ -175,11 +176,9 @@ pub fn simulated_policies() -> String {
 
 /// The help for the policy of a volume.
 pub fn volume_policies() -> String {
-    format!(
-        "The policy: {}, {} [default: face-gsc in write-back, {1} else]",
-        listed(PolicyKind::ALL.map(PolicyKind::name)),
-        Cache::Fragments.name(),
-    )
+    let [back, through] = ["write-back", "write-through"].map(VolumeConfig::usual_policy);
+    let (policies, sce) = (listed(PolicyKind::ALL.map(PolicyKind::name)), Cache::Fragments.name());
+    format!("The policy: {policies}, {sce} [default: {back} in write-back, {through} else]")
 }
 
 /// A policy of the flash cache, `all`, `none`, or a replacement of DRAM.
