@@ -34,6 +34,7 @@ fn start_log(command: &Command) -> Result<Option<log::Log>, Failure> {
 
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
+        _ if std::env::args_os().len() <= 1 => command::welcome::run(),
         // The log ends last.
         Ok(cli) => start_log(&cli.command).and_then(|_log| run(cli.command)),
         Err(error) => Err(Failure::Arguments(error)),
@@ -70,7 +71,10 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Trace { trace } => command::trace::run(&trace),
         Command::Volume { volume } => command::volume::run(&volume),
         Command::Serve(serve) => command::serve::run(&serve),
+        Command::Doctor(doctor) => command::doctor::run(&doctor),
         Command::Devices => command::devices::run(),
+        Command::Completions { shell } => command::manual::completions(shell),
+        Command::Manual { folder } => command::manual::manual(&folder),
         Command::Worker(worker) => command::worker::run(*worker),
     }
 }

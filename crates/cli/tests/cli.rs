@@ -148,9 +148,40 @@ fn help_teaches() {
         assert!(help.contains(part), "{part} in {help}");
     }
     assert!(!help.contains('\x1b'), "no colour without a terminal");
+    let output = entresol(&["--help"]);
+    assert!(text(&output.stdout).contains("entresol bench tpcc"));
+}
+
+#[test]
+fn without_arguments_it_shows_the_ways_in() {
     let output = entresol::<&str>(&[]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("entresol bench tpcc"));
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let shown = text(&output.stdout);
+    assert_eq!(shown.lines().filter(|line| line.starts_with("You have")).count(), 4, "{shown}");
+}
+
+#[test]
+fn doctor_looks_and_advises() {
+    let folder = Folder::new();
+    for (name, bytes) in [("disk", 256 << 20), ("flash", 64 << 20), ("small", 1 << 20)] {
+        std::fs::File::create(folder.path(name)).and_then(|file| file.set_len(bytes)).expect("a file");
+    }
+    let look = |flash: &str| {
+        let output = entresol(&["doctor", "--disk", &folder.at("disk"), "--flash", &folder.at(flash)]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let shown = look("flash");
+    for part in
+        ["Linux ", "256.0 MiB, a file", "It is blank", "25 % of the disk", "Next: entresol volume create"]
+    {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    let shown = look("small");
+    assert!(shown.contains("too small") && !shown.contains("Next:"), "{shown}");
+    assert!(text(&entresol(&["doctor"]).stdout).contains("Name the devices"));
+    refused(&["doctor", "--disk", &folder.at("nothing")], &["--disk", "No such file"]);
+    refused(&["doctor", "--flash", &folder.at("")], &["neither a block device nor a file"]);
 }
 
 #[test]

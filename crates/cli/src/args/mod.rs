@@ -167,11 +167,43 @@ pub enum Command {
     /// Prints a line that begins with `ready` when clients can connect, and tells the service manager. On
     /// SIGTERM or SIGINT it ends requests under way and closes the cache, so that the next start is warm.
     Serve(ServeArgs),
+    /// Look at this machine and its devices, and say what they are fit for
+    ///
+    /// Kernel and drivers, free memory, sectors, write caches, contents. Reads only, and changes nothing.
+    #[command(
+        after_help = "Examples:\n  entresol doctor\n  entresol doctor --disk /dev/sdb --flash /dev/nvme0n1p3"
+    )]
+    Doctor(DoctorArgs),
     /// List the modelled devices with their parameters
     Devices,
+    /// Print the completions of this command for a shell
+    ///
+    /// Packages install them. Without a package: `source <(entresol completions bash)` in the shell's start
+    /// file.
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages (for packages)
+    #[command(hide = true)]
+    Manual {
+        /// An existing folder
+        folder: PathBuf,
+    },
     /// Run TPC-C on real files until killed (for crash experiments)
     #[command(hide = true)]
     Worker(Box<WorkerArgs>),
+}
+
+/// `entresol doctor`.
+#[derive(Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// The disk: a block device, or a file for a trial
+    #[arg(long, value_name = "DEVICE")]
+    pub disk: Option<PathBuf>,
+    /// The flash device: a block device or partition, or a file for a trial
+    #[arg(long, value_name = "DEVICE")]
+    pub flash: Option<PathBuf>,
 }
 
 /// `entresol inspect`.

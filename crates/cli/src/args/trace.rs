@@ -39,6 +39,7 @@ Formats (recognised from the content; zstd and gzip are unpacked):
   blkparse           the text that blkparse prints
   fio                fio iolog, version 2 or 3
   plain              one page number a line; * marks a phase (lirs)            (read and written)
+  parquet            a table: columns page, or offset and size; op, time_us, object
 Any other text with a request a line is read with --columns.
 
 Examples:
