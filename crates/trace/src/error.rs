@@ -14,6 +14,8 @@ pub enum Place {
     Line(u64),
     /// A byte offset into the (decompressed) content, counted from 0.
     Byte(u64),
+    /// A row of a table, counted from 0.
+    Row(u64),
 }
 
 impl fmt::Display for Place {
@@ -21,6 +23,7 @@ impl fmt::Display for Place {
         match self {
             Place::Line(line) => write!(f, "line {line}"),
             Place::Byte(byte) => write!(f, "byte {byte}"),
+            Place::Row(row) => write!(f, "row {row}"),
         }
     }
 }

@@ -30,11 +30,13 @@ pub enum Format {
     Fio,
     /// One page number a line; `*` marks a phase (LIRS).
     Plain,
+    /// Apache Parquet: a table with a row a request.
+    Parquet,
 }
 
 impl Format {
     /// All formats, in the order in which content is tried.
-    pub const ALL: [Format; 12] = [
+    pub const ALL: [Format; 13] = [
         Format::Entresol,
         Format::Fio,
         Format::CloudPhysics,
@@ -47,6 +49,7 @@ impl Format {
         Format::Vscsi,
         Format::OracleGeneral,
         Format::OracleGeneralOpNs,
+        Format::Parquet,
     ];
 
     /// The name on the command line.
@@ -64,6 +67,7 @@ impl Format {
             Format::Blkparse => "blkparse",
             Format::Fio => "fio",
             Format::Plain => "plain",
+            Format::Parquet => "parquet",
         }
     }
 
@@ -84,6 +88,7 @@ impl Format {
             Format::Blkparse => "the text that blkparse prints",
             Format::Fio => "fio iolog, version 2 or 3",
             Format::Plain => "one page number a line; a line with * marks a phase (LIRS)",
+            Format::Parquet => "Apache Parquet: columns page, or offset and size; op, time_us, object",
         }
     }
 

@@ -12,6 +12,7 @@ mod labels;
 mod mqsim;
 mod msr;
 mod oracle;
+mod parquet;
 mod plain;
 mod postgresql;
 mod recognise;
@@ -127,6 +128,7 @@ fn read_input(
         Format::OracleGeneral => oracle::read::<24>(&mut input, options)?,
         Format::OracleGeneralOpNs => oracle::read::<27>(&mut input, options)?,
         Format::Vscsi => vscsi::read(&mut input, options)?,
+        Format::Parquet => parquet::read(&input, path, options)?,
         _ => text::read(&mut input, format, labels, options)?,
     };
     if trace.is_empty() {

@@ -3,7 +3,7 @@
 //! Invariant: no single record decides. A format is taken if most of the records at the beginning are of it,
 //! so that a damaged record is reported as such and not as an unknown format.
 
-use super::{compact, oracle, plain, postgresql, text, vscsi};
+use super::{compact, oracle, parquet, plain, postgresql, text, vscsi};
 use crate::input::{HEAD_BYTES, Input, MARK};
 use crate::{Format, TraceError};
 
@@ -21,6 +21,8 @@ pub(super) fn format_of(input: &Input<'_>) -> Result<Format, TraceError> {
     let (head, whole) = input.head();
     let found = if head.starts_with(&compact::MAGIC) {
         Some(Format::Entresol)
+    } else if head.starts_with(parquet::MAGIC) {
+        Some(Format::Parquet)
     } else if is_text(head) {
         text_format(head, whole)
     } else {
