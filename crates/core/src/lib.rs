@@ -71,3 +71,8 @@ pub use system::System;
 pub use violation::Violation;
 pub use walk::Walk;
 pub use writeback::{Aged, Writeback, WritebackLook, WritebackOptions, WritebackStep};
+
+/// The examples of README.md are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -54,11 +54,12 @@ pub use disk::{
     DiskLayer, Home, InPlaceDisk, OwnersLog, WholeDisk, disk_binding, is_flash_needed, name_no_log,
 };
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
-pub use entresol_core::{Costs, Mode};
+pub use entresol_core::{Costs, Mode, PageId, PolicyKind};
+pub use entresol_device::{Device, FileOptions, open_device};
 pub use entresol_format::label::Session;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
-pub use entresol_format::{LogPosition, Uuid};
+pub use entresol_format::{LogPosition, PageFormat, Uuid};
 pub use error::Losing;
 pub use error::{HOW_TO_DETACH, TierError};
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect, is_cache_of_volume};
@@ -77,3 +78,8 @@ pub use tier::{
     DetachReport, FlashTier, cache_on, detach, detach_with_loss, disown, flash_has_failed, give_up_lost,
     lost_on, marks_on, renewals_that_differ, renounce,
 };
+
+/// The examples of README.md are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -44,3 +44,8 @@ pub use handshake::{Handshake, OPTION_BYTES_MAX, OPTIONS_MAX, Opened, Step};
 pub use options::META_QUERIES_MAX;
 pub use replies::{ERROR_TEXT_MAX, EXTENTS_MAX, ErrorCode, ErrorReply, Extent, Replies, ReplyHead};
 pub use requests::{Command, Cookie, Event, REQUEST_HEAD_BYTES, Refused, Request, Requests, Wanted};
+
+/// The examples of README.md are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

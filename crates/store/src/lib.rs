@@ -54,6 +54,8 @@ pub use access::{Direction, Lock};
 pub use btree::verify::VerifyReport;
 pub use catalog::TABLE_NAME_MAX;
 pub use cpu::CpuModel;
+pub use entresol_core::PolicyKind;
+pub use entresol_engine::DailyWrites;
 pub use error::StoreError;
 pub use examine::{LogReport, examine_log};
 pub use files::{Files, OpenFiles};
@@ -65,3 +67,8 @@ pub use store::Store;
 pub use table::Table;
 pub use txn::Txn;
 pub use watch::PageWatcher;
+
+/// The examples of README.md are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

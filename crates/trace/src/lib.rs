@@ -38,3 +38,8 @@ pub use sample::{Counted, RATE_MIN, Sample, SampledTrace};
 pub use spool::Spool;
 pub use trace::{Chunk, Trace};
 pub use write::{Compression, Losses, WRITABLE, write};
+
+/// The examples of README.md are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
