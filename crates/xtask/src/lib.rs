@@ -1,5 +1,5 @@
 //! Work on this repository that cargo cannot do: `cargo xtask postgres build | run | test | bench`, `cargo
-//! xtask block test | bench`, `cargo xtask mutants`.
+//! xtask block test | bench`, `cargo xtask mutants`, `cargo xtask package`.
 //!
 //! It calls the programs that a person would call: tar, patch, make, initdb. Their output goes to a log
 //! file. A failure is one sentence on stderr that names the log, with exit status 2.
@@ -8,6 +8,7 @@
 pub mod block;
 mod device;
 pub mod mutants;
+pub mod package;
 pub mod paths;
 pub mod postgres;
 pub mod programs;

@@ -5,6 +5,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use entresol_xtask::block;
 use entresol_xtask::mutants::{self, MutantsArgs};
+use entresol_xtask::package::{self, PackageArgs};
 use entresol_xtask::postgres::{self, BenchArgs, BuildArgs, RunArgs, TestArgs, TryArgs};
 use std::process::ExitCode;
 
@@ -26,6 +27,8 @@ enum Work {
     Block(Block),
     /// Plants known bugs in a copy of the tree, and sees that the tests notice each (docs/TESTING.md).
     Mutants(MutantsArgs),
+    /// Packages the command: a Debian package, a tarball, licences, an SBOM, checksums (docs/RELEASE.md).
+    Package(PackageArgs),
 }
 
 #[derive(Subcommand)]
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Work::Block(Block::Test(arguments)) => block::test(&arguments),
         Work::Block(Block::Bench(arguments)) => block::bench(&arguments),
         Work::Mutants(arguments) => mutants::mutants(&arguments),
+        Work::Package(arguments) => package::package(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

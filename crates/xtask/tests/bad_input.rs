@@ -58,6 +58,9 @@ fn bad_input_is_refused() {
     assert!(said.contains("possible values"), "{said}");
     refused(&["postgres", "bench", "throttled", "--set", "no value"]);
     refused(&["postgres", "bench", "throttled", "--load", "tpch"]);
+    let said = refused(&["package", "--program", "absent"]);
+    assert!(said.contains("absent") && said.contains("no file"), "{said}");
+    refused(&["package", "--revision", "0"]);
     refused(&["postgres", "bench"]);
     refused(&["postgres", "run"]);
     refused(&["postgres"]);

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Installs the packages as a new user does, in fresh systems of Debian 12 and 13, and uses them.
+#
+#   tests/install.sh [--short] [PACKAGES]
+#
+# PACKAGES is a folder that `cargo xtask package` has filled [default: target/packages]. --short: Debian 12 alone,
+# and without a service manager. Needs root, debootstrap and a mirror, which is that of this system's apt; without
+# them it says why and passes. It is not below crates/, since it tests no crate: it builds nothing and sees the
+# files that a user downloads. A base system is made once, and kept in the user's cache folder.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+suites=(bookworm trixie) short=
+if [ "${1:-}" = --short ]; then
+  suites=(bookworm) short=yes
+  shift
+fi
+packages=$(realpath "${1:-${CARGO_TARGET_DIR:-target}/packages}")
+
+skip() {
+  echo "skipped: $*"
+  exit 0
+}
+[ "$(id -u)" = 0 ] || skip "fresh systems are made by root only"
+command -v debootstrap >/dev/null || skip "there is no debootstrap"
+unshare --mount --pid --fork true 2>/dev/null || skip "this system lets nobody make namespaces"
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | grep '/debian/$' | head -n 1)
+[ -n "$mirror" ] || skip "apt names no mirror of Debian"
+
+(cd "$packages" && sha256sum --check --quiet SHA256SUMS) || { echo "the checksums differ" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/entresol
+mkdir -p "$cache"
+
+# With a service manager in the long form.
+with=man-db,bash-completion,libnbd-bin,python3-minimal
+[ -n "$short" ] || with+=,systemd,dbus
+
+for suite in "${suites[@]}"; do
+  base=$cache/debian-$suite.tar
+  # Without a service manager the system is made in less time.
+  [ -z "$short" ] || [ -e "$base" ] || base=$cache/debian-$suite-short.tar
+  root=$work/$suite
+  began=$SECONDS
+  if [ ! -e "$base" ]; then
+    # The gate does not wait for a slow mirror.
+    if ! ${short:+timeout 100} debootstrap --variant=minbase --include="$with" "$suite" "$root" "$mirror" \
+      >"$work/log" 2>&1; then
+      tail -n 3 "$work/log"
+      skip "debootstrap cannot make a system of $suite from $mirror${short:+ in 100 s}"
+    fi
+    rm -rf "$root"/var/cache/apt/archives/*.deb
+    tar -C "$root" --one-file-system -cf "$base.$$" . && mv "$base.$$" "$base"
+  else
+    mkdir "$root"
+    tar -C "$root" -xf "$base"
+  fi
+  echo "$suite: a base system of $(du -smx "$root" | cut -f 1) MB in $((SECONDS - began)) s"
+  mkdir -p "$root/packages" "$root/upgrade"
+  cp "$packages"/* "$root/packages/"
+  # The same package with a higher revision, as the one of an upgrade.
+  deb=$(basename "$root"/packages/entresol_*_amd64.deb)
+  dpkg-deb --raw-extract "$root/packages/$deb" "$work/upgrade"
+  sed -i 's/^Version: .*/&.1/' "$work/upgrade/DEBIAN/control"
+  dpkg-deb --root-owner-group -Znone --build "$work/upgrade" "$root/upgrade/entresol.deb" >/dev/null
+  rm -rf "$work/upgrade"
+  cp tests/install/inside.sh tests/install/service.sh "$root/"
+
+  began=$SECONDS
+  # All processes of the namespace end with it.
+  unshare --mount --pid --fork sh -c '
+    mount -t proc proc "$0/proc" && mount -t tmpfs tmpfs "$0/dev/shm" && mount -t tmpfs tmpfs "$0/run" &&
+    exec chroot "$0" bash /inside.sh' "$root"
+  echo "$suite: used in $((SECONDS - began)) s"
+  if [ -z "$short" ]; then
+    began=$SECONDS
+    bash tests/install/service.sh "$root"
+    echo "$suite: as a service in $((SECONDS - began)) s"
+  fi
+  rm -rf "$root"
+done
+echo "installed, used and removed on ${suites[*]}"
