@@ -16,7 +16,7 @@ fn a_trace_alone_is_enough() {
     let output = entresol(&["advise", "--trace", &trace, "--json", &out, "--html", &page]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
-    for part in ["Advice", "The best few", "More money", "Everything that was tried", "halves"] {
+    for part in ["Buy flash", "The best few", "More money", "Everything that was tried", "halves"] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     let advice = json(folder.path("out.json"));

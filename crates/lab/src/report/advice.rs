@@ -7,13 +7,18 @@ use crate::advise::{Advice, Candidate, Sureness};
 
 /// Builds the report.
 pub fn advice_report(advice: &Advice) -> Report {
-    let mut verdict = vec![Block::Text(advice.sentence.clone())];
-    verdict.extend(advice.warnings.iter().map(|warning| Block::Text(format!("Beware: {warning}"))));
-    let mut sections = vec![Section { title: "Advice".into(), blocks: verdict }, best(advice)];
+    let beware: Vec<_> =
+        advice.warnings.iter().map(|warning| Block::Text(format!("Beware: {warning}"))).collect();
+    let mut sections = Vec::new();
+    if !beware.is_empty() {
+        sections.push(Section { title: "Beware".into(), blocks: beware });
+    }
+    sections.push(best(advice));
     sections.extend(over_money(advice));
     sections.push(tried(advice));
     Report {
         title: "Entresol: advise".into(),
+        answer: Some(advice.sentence.clone()),
         notes: notes(advice),
         configuration: configuration(advice),
         sections,

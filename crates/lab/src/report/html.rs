@@ -1,4 +1,6 @@
-//! A report as one self-contained page: no script, no font, no image and no request to anywhere.
+//! A report as one self-contained page: no font, no image and no request to anywhere. Its order is that of a
+//! reader's questions: the answer, the plots, the tables, and how it was asked. A short script sorts tables
+//! by the column that is clicked; without it the page is complete.
 
 use super::model::{Block, Chart, Report, Section, Table};
 use super::svg;
@@ -6,6 +8,7 @@ use crate::paper::{Outcome, Verdict};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
+const SORT: &str = include_str!("sort.js");
 
 /// The report as an HTML document.
 pub fn render(report: &Report) -> String {
@@ -19,18 +22,25 @@ pub fn render(report: &Report) -> String {
             "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
         ),
     );
+    if let Some(answer) = &report.answer {
+        push(&mut out, &format!("<p class=\"answer\">{}</p>\n", escaped(answer)));
+    }
     for note in &report.notes {
         push(&mut out, &format!("<p class=\"note\">{}</p>\n", escaped(note)));
     }
-    push(&mut out, "<h2>Configuration</h2>\n<dl>\n");
+    let has_plot = |section: &&Section| section.blocks.iter().any(|block| matches!(block, Block::Chart(_)));
+    for section in report.sections.iter().filter(has_plot) {
+        render_section(&mut out, section);
+    }
+    for section in report.sections.iter().filter(|section| !has_plot(section)) {
+        render_section(&mut out, section);
+    }
+    push(&mut out, "<section>\n<h2>Configuration</h2>\n<dl>\n");
     for (name, value) in &report.configuration {
         push(&mut out, &format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escaped(name), escaped(value)));
     }
-    push(&mut out, "</dl>\n");
-    for section in &report.sections {
-        render_section(&mut out, section);
-    }
-    push(&mut out, "</main>\n</body>\n</html>\n");
+    push(&mut out, "</dl>\n</section>\n");
+    push(&mut out, &format!("</main>\n<script>\n{SORT}</script>\n</body>\n</html>\n"));
     out
 }
 
@@ -52,7 +62,7 @@ fn render_section(out: &mut String, section: &Section) {
 }
 
 fn render_table(out: &mut String, table: &Table) {
-    push(out, "<div class=\"wide\"><table>\n<thead>\n");
+    push(out, "<div class=\"wide\"><table class=\"sorts\">\n<thead>\n");
     if table.columns.iter().any(|column| !column.group.is_empty()) {
         push(out, "<tr class=\"groups\">");
         for columns in table.columns.chunk_by(|a, b| a.group == b.group && !a.group.is_empty()) {
@@ -98,7 +108,8 @@ fn render_chart(out: &mut String, chart: &Chart) {
     if paper {
         push(out, "<span>solid: ours, dashed: paper</span>");
     }
-    write!(out, "</p>\n{}</figure>\n", svg::render(chart)).expect("writing to a String cannot fail");
+    write!(out, "</p>\n<div class=\"plot\">{}</div></figure>\n", svg::render(chart))
+        .expect("writing to a String cannot fail");
 }
 
 fn render_verdicts(out: &mut String, verdicts: &[Verdict]) {

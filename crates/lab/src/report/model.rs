@@ -7,6 +7,8 @@ use crate::paper::{Judged, Verdict};
 pub struct Report {
     /// Its heading.
     pub title: String,
+    /// What the numbers say, in a sentence, where there is one.
+    pub answer: Option<String>,
     /// What the numbers are and are not, one sentence each.
     pub notes: Vec<String>,
     /// The configuration, as name and value.

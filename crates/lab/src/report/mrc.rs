@@ -26,6 +26,7 @@ pub fn mrc_report(curves: &[Curve]) -> Report {
     }
     Report {
         title: "Entresol: mrc".into(),
+        answer: None,
         notes,
         configuration,
         sections: vec![Section {

@@ -25,6 +25,7 @@ pub fn restart_report(results: &[RestartResult], extra: &[(String, String)]) -> 
     ];
     Report {
         title: "Entresol: bench restart".into(),
+        answer: None,
         notes,
         configuration: configuration(results, extra),
         sections,

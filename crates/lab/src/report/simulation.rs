@@ -17,6 +17,7 @@ pub fn simulation_report(results: &[SimulationResult]) -> Report {
     sections.extend(relations(results));
     Report {
         title: "Entresol: simulate".into(),
+        answer: answer(results),
         notes: notes(results),
         configuration: configuration(results),
         sections,
@@ -317,6 +318,24 @@ fn relations(results: &[SimulationResult]) -> Option<Section> {
     })
 }
 
+/// The run with the shortest response, and what it is without flash.
+fn answer(results: &[SimulationResult]) -> Option<String> {
+    let responses = || results.iter().filter(|r| r.mean_response_us.is_finite());
+    let best = responses().min_by(|a, b| a.mean_response_us.total_cmp(&b.mean_response_us));
+    let bare = responses().find(|r| !has_flash(r));
+    let best = best?;
+    let beside = bare
+        .filter(|bare| has_flash(best) && bare.mean_response_us > 0.0)
+        .map(|bare| format!("; without flash {} µs", decimal(bare.mean_response_us, 1)));
+    Some(format!(
+        "Shortest mean response: {} with {} pages of flash, {} µs{}.",
+        name(best),
+        whole(best.flash_pages.into()),
+        decimal(best.mean_response_us, 1),
+        beside.unwrap_or_default()
+    ))
+}
+
 fn notes(results: &[SimulationResult]) -> Vec<String> {
     let mut notes = vec![
         "Decisions are those of the policies themselves; times are of a queueing model of the devices, in virtual time."
@@ -328,21 +347,6 @@ fn notes(results: &[SimulationResult]) -> Vec<String> {
              does not say what a small cache does otherwise than a large one: groups are smaller, and requests of several \
              pages are torn apart, which changes times.",
             sample.hashes, sample.rate
-        ));
-    }
-    let responses = || results.iter().filter(|r| r.mean_response_us.is_finite());
-    let best = responses().min_by(|a, b| a.mean_response_us.total_cmp(&b.mean_response_us));
-    let bare = responses().find(|r| !has_flash(r));
-    if let Some(best) = best {
-        let beside = bare
-            .filter(|bare| has_flash(best) && bare.mean_response_us > 0.0)
-            .map(|bare| format!("; without flash {} µs", decimal(bare.mean_response_us, 1)));
-        notes.push(format!(
-            "Shortest mean response: {} with {} pages of flash, {} µs{}.",
-            name(best),
-            whole(best.flash_pages.into()),
-            decimal(best.mean_response_us, 1),
-            beside.unwrap_or_default()
         ));
     }
     notes.extend(results.iter().filter(|result| !result.forecasts.is_empty()).map(forecast));

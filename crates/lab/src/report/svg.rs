@@ -26,6 +26,8 @@ const DIGIT_WIDTH: usize = 7;
 const PLOT_WIDTH: usize = 760;
 /// A horizontal axis whose first point is closer to zero than this share of it begins at zero.
 const NEAR_ZERO: f64 = 0.1;
+/// Most points of a line that show their values where the pointer is.
+const HOVERS_MAX: usize = 200;
 /// Most ticks of a horizontal axis.
 const TICKS_MAX: f64 = 11.0;
 
@@ -99,7 +101,8 @@ pub fn render(chart: &Chart) -> String {
         Chart::Bars(chart) => (&chart.title, bars(chart, &palette, &mut svg)),
         Chart::Lines(chart) => (&chart.title, lines(chart, &palette, &mut svg)),
     };
-    drawn.expect("drawing into a String cannot fail: ranges are finite and not empty");
+    let hovers = drawn.expect("drawing into a String cannot fail: ranges are finite and not empty");
+    let svg = svg.replacen("</svg>", &format!("{hovers}</svg>"), 1);
     let label = super::html::escaped(title);
     let (width, height) = (WIDTH, HEIGHT);
     let sized = format!("<svg width=\"{width}\" height=\"{height}\"");
@@ -128,7 +131,8 @@ fn on_axis(value: f64, reach: f64) -> String {
     }
 }
 
-fn bars(chart: &BarChart, palette: &Palette<'_>, svg: &mut String) -> Result<(), Box<dyn Error>> {
+/// The bars; returns what is shown where the pointer is.
+fn bars(chart: &BarChart, palette: &Palette<'_>, svg: &mut String) -> Result<String, Box<dyn Error>> {
     let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
     let all = || chart.groups.iter().flat_map(|group| &group.bars);
     let width: usize = chart.groups.iter().map(|group| group.bars.len() + 1).sum();
@@ -159,6 +163,7 @@ fn bars(chart: &BarChart, palette: &Palette<'_>, svg: &mut String) -> Result<(),
     } else {
         centred(12.0, VPos::Bottom)
     };
+    let mut hovers = String::new();
     let mut x = 0.5;
     for group in &chart.groups {
         let left = x;
@@ -169,6 +174,8 @@ fn bars(chart: &BarChart, palette: &Palette<'_>, svg: &mut String) -> Result<(),
                 palette.colour(&bar.series).filled(),
             )])?;
             let above = plot.backend_coord(&(x + 0.5, value));
+            let said = format!("{}, {}: {}", bar.series, group.label, at_scale(bar.value, highest));
+            hovers.push_str(&hover(above, &said));
             let number = at_scale(bar.value, highest);
             root.draw_text(&number, &above_bar, (above.0, above.1 - 3))?;
             x += 1.0;
@@ -179,10 +186,12 @@ fn bars(chart: &BarChart, palette: &Palette<'_>, svg: &mut String) -> Result<(),
     }
     drop(plot);
     root.present()?;
-    Ok(())
+    drop(root);
+    Ok(hovers)
 }
 
-fn lines(chart: &LineChart, palette: &Palette<'_>, svg: &mut String) -> Result<(), Box<dyn Error>> {
+/// The lines; returns what is shown where the pointer is.
+fn lines(chart: &LineChart, palette: &Palette<'_>, svg: &mut String) -> Result<String, Box<dyn Error>> {
     let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
     let at = |x: f64| if chart.axis == Axis::Even { x } else { x.log2() };
     let points = || chart.lines.iter().flat_map(|line| &line.points);
@@ -216,13 +225,28 @@ fn lines(chart: &LineChart, palette: &Palette<'_>, svg: &mut String) -> Result<(
         .x_label_formatter(&label)
         .y_label_formatter(&|y| on_axis(*y, highest))
         .draw()?;
+    let mut hovers = String::new();
     for line in &chart.lines {
+        let named = line.points.iter().filter(|_| line.points.len() <= HOVERS_MAX);
+        for (x, y) in named {
+            let of = if line.paper { " (paper)" } else { "" };
+            let x_shown = if x.fract() == 0.0 { whole(*x) } else { decimal(*x, 2) };
+            let said = format!("{}{of}, {}: {x_shown}; {}", line.series, chart.x_label, on_axis(*y, highest));
+            hovers.push_str(&hover(plot.backend_coord(&(at(*x), *y)), &said));
+        }
         let points = line.points.iter().map(|(x, y)| (at(*x), *y)).collect();
         draw_line(&mut plot, line.paper, points, palette.colour(&line.series))?;
     }
     drop(plot);
     root.present()?;
-    Ok(())
+    drop(root);
+    Ok(hovers)
+}
+
+/// A place that shows a value while the pointer is there.
+fn hover((x, y): (i32, i32), said: &str) -> String {
+    let said = super::html::escaped(said);
+    format!("<circle class=\"hover\" cx=\"{x}\" cy=\"{y}\" r=\"9\"><title>{said}</title></circle>\n")
 }
 
 /// A distance between ticks that a reader adds up easily: at most twelve fit, and none lies between whole

@@ -17,7 +17,7 @@ pub fn render(report: &Report, colour: bool) -> String {
     let paint = Paint { colour };
     let mut out = String::new();
     line(&mut out, &paint.bold(&report.title));
-    for note in &report.notes {
+    for note in report.answer.iter().chain(&report.notes) {
         wrapped(&mut out, note);
     }
     let pairs = report.configuration.iter().map(|(name, value)| format!("{name}: {value}"));

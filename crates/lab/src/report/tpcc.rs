@@ -34,6 +34,7 @@ pub fn tpcc_report(results: &[TpccResult], extra: &[(String, String)]) -> Report
     sections.push(proof(results));
     Report {
         title: "Entresol: bench tpcc".into(),
+        answer: None,
         notes: notes(results),
         configuration: configuration(results, extra),
         sections,
