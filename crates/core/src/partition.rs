@@ -20,7 +20,7 @@ use crate::job::{
 };
 use crate::placement::{Log, Slots};
 use crate::policy::{Offer, Policy, ask};
-use crate::slot::{DIRTY, VALID};
+use crate::slot::{DIRTY, REFERENCED, VALID};
 use crate::staging::FrameState;
 use crate::{Lsn, PageId, Position, SlotId};
 use std::ops::Range;
@@ -399,6 +399,12 @@ impl Partition<'_> {
             Partition::Log(log) => log.slot(slot),
             Partition::Slots(slots) => slots.slot(slot),
         }
+    }
+
+    /// Whether `page` was fetched since it entered, under a policy that notes that.
+    pub fn is_referenced(&self, page: PageId) -> bool {
+        let directory = &self.contents().pages.directory;
+        directory.find(page).is_some_and(|entry| directory.entry(entry).has(REFERENCED))
     }
 
     /// Forgets the pages from `first` to `last`, at most [`FORGET_PAGES_MAX`]: they are dead, or are about to

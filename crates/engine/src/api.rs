@@ -275,6 +275,8 @@ pub struct TierMetrics {
     pub background_durations: Durations,
     /// How long checkpoints took.
     pub checkpoint_durations: Durations,
+    /// How long syncs of the flash took.
+    pub sync_durations: Durations,
     /// Fetches served from staging.
     pub staging_hits: u64,
     /// Fetches served from flash.

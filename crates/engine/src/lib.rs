@@ -21,6 +21,7 @@ mod forecast;
 mod fragments;
 mod front_flash;
 mod front_lsns;
+mod front_surveys;
 #[cfg(feature = "hooks")]
 pub mod hooks;
 mod interface;

@@ -30,6 +30,7 @@ shared_struct! {
         pub writes_took: DurationTally,
         pub background_took: DurationTally,
         pub checkpoints_took: DurationTally,
+        pub syncs_took: DurationTally,
     }
 }
 
@@ -76,6 +77,7 @@ impl Tallies {
             write_durations: self.writes_took.read(),
             background_durations: self.background_took.read(),
             checkpoint_durations: self.checkpoints_took.read(),
+            sync_durations: self.syncs_took.read(),
             ..TierMetrics::default()
         }
     }

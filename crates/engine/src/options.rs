@@ -82,8 +82,8 @@ pub struct TierOptions {
     /// With a mode in which pages may be newer on flash than on disk, and without a log above: dirty pages
     /// are copied to disk by and by. `None`: when their slots are needed.
     pub writeback: Option<WritebackOptions>,
-    /// Shadows run with the cache, if it is large enough and in one process: see
-    /// [`crate::TierMetrics::forecasts`]. They take at most a twentieth of the directory's memory.
+    /// Shadows run with the cache, if it is large enough: see [`crate::TierMetrics::forecasts`]. They take at
+    /// most a twentieth of the directory's memory.
     pub shadows: bool,
 }
 

@@ -3,9 +3,11 @@
 //! Invariants: shadows decide, and do nothing: no page, device or counter of the cache depends on them. They
 //! have a latch of their own, which only drawn pages take, and never with another one.
 
+use crate::TierOptions;
 use crate::forecast::Forecasts;
 use entresol_core::{Config, Costs, Mode, NoShadows, PageId, ShadowPlan, Shadows};
 use entresol_runtime::sync::{Rank, TinyMutex};
+use entresol_shm::{Guarded, Holder};
 use zerocopy::IntoBytes;
 
 /// The shadows of a cache, or why it has none.
@@ -13,25 +15,63 @@ pub struct Shadow(Result<Running, NoShadows>);
 
 struct Running {
     plan: ShadowPlan,
-    region: TinyMutex<Vec<u64>>,
+    region: ShadowRegion,
+}
+
+/// Where the shadows are: in memory of this process, or in a segment.
+enum ShadowRegion {
+    Private(TinyMutex<Vec<u64>>),
+    Mapped { area: Guarded, me: Holder },
 }
 
 impl Running {
-    fn with<R>(&self, step: impl FnOnce(&mut Shadows<'_>) -> R) -> R {
-        let mut region = self.region.lock();
-        step(&mut self.plan.attach(&mut region.as_mut_bytes()[..self.plan.bytes()]))
+    /// `None`: processes share the shadows, and one of them died in a step.
+    fn with<R>(&self, step: impl FnOnce(&mut Shadows<'_>) -> R) -> Option<R> {
+        let work =
+            |words: &mut [u64]| step(&mut self.plan.attach(&mut words.as_mut_bytes()[..self.plan.bytes()]));
+        match &self.region {
+            ShadowRegion::Private(region) => Some(work(&mut region.lock())),
+            ShadowRegion::Mapped { area, me } => Some(work(&mut area.lock(*me).ok()?)),
+        }
     }
+}
+
+/// Which shadows a cache with these options has.
+pub(crate) fn plan_of(options: &TierOptions) -> Result<ShadowPlan, NoShadows> {
+    match options.shadows {
+        true => ShadowPlan::of(&options.config(), options.mode),
+        false => Err(NoShadows("was opened without shadows")),
+    }
+}
+
+/// Words of a region for them.
+pub(crate) fn words_of(plan: &ShadowPlan) -> usize {
+    plan.bytes().div_ceil(size_of::<u64>())
+}
+
+/// Makes a region of [`words_of`] words that of empty shadows.
+pub(crate) fn format_region(plan: &ShadowPlan, words: &mut [u64], costs: &Costs) {
+    plan.format(&mut words.as_mut_bytes()[..plan.bytes()], costs);
 }
 
 impl Shadow {
     /// Those of a cache of this configuration, in `mode`, whose devices cost that.
     pub fn new(config: &Config, mode: Mode, costs: &Costs) -> Self {
-        let plan = ShadowPlan::of(config, mode);
+        Self::private(ShadowPlan::of(config, mode), costs)
+    }
+
+    /// Of a cache that no other process uses.
+    pub(crate) fn private(plan: Result<ShadowPlan, NoShadows>, costs: &Costs) -> Self {
         Self(plan.map(|plan| {
-            let mut region = vec![0u64; plan.bytes().div_ceil(size_of::<u64>())];
-            plan.format(&mut region.as_mut_bytes()[..plan.bytes()], costs);
-            Running { plan, region: TinyMutex::new(Rank::Shadows, region) }
+            let mut region = vec![0; words_of(&plan)];
+            format_region(&plan, &mut region, costs);
+            Running { plan, region: ShadowRegion::Private(TinyMutex::new(Rank::Shadows, region)) }
         }))
+    }
+
+    /// Those in an area of a segment, which the back has formatted.
+    pub(crate) fn mapped(plan: ShadowPlan, area: Guarded, me: Holder) -> Self {
+        Self(Ok(Running { plan, region: ShadowRegion::Mapped { area, me } }))
     }
 
     /// None, and why.
@@ -70,10 +110,10 @@ impl Shadow {
     pub fn forecasts(&self) -> Forecasts {
         match &self.0 {
             Err(why) => Forecasts::none(*why),
-            Ok(running) => {
-                let told = running.with(|shadows| shadows.forecasts());
-                Forecasts::new(&told, running.plan.one_of())
-            }
+            Ok(running) => match running.with(|shadows| shadows.forecasts()) {
+                Some(told) => Forecasts::new(&told, running.plan.one_of()),
+                None => Forecasts::none(NoShadows("was given up")),
+            },
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::access::{self, Access, Answer, Bell, BoardRef, FetchResult, Offered, 
 use crate::api::{Evicted, Fetched, PageSet, Victim};
 use crate::front_lsns::Lsns;
 use crate::interface::Deletes;
-use crate::{FlashPlace, TierError, TierMetrics, TierOptions, front_flash};
+use crate::{FlashPlace, TierError, TierOptions, front_flash};
 use entresol_core::{Mode, PageId, Route};
 use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
@@ -385,34 +385,6 @@ impl SharedFront {
             }
         }
         self.forget(page, page).map(drop)
-    }
-
-    /// Counters of all processes since the cache was opened, and the present numbers of slots.
-    pub fn metrics(&self) -> TierMetrics {
-        self.access.metrics()
-    }
-
-    /// Calls `count` with every page in the cache, and whether it is newer than disk, under the directory's
-    /// latch. Releases the latch every 512 entries: pages that move meanwhile may be missed or counted twice.
-    /// `count` neither waits nor allocates. Takes time in proportion to the directory of the whole cache.
-    ///
-    /// # Errors
-    /// [`TierError::Gone`].
-    pub fn survey(&self, count: impl FnMut(PageId, bool)) -> Result<(), TierError> {
-        self.access.cached.survey(count)
-    }
-
-    /// Puts the names of the live objects with numbers from `first` on into `names`. Returns the number for
-    /// the next call. `None`: there are no more.
-    ///
-    /// # Errors
-    /// As [`SharedFront::define`].
-    pub fn names(
-        &self,
-        first: ObjectId,
-        names: &mut Vec<(ObjectId, Locator)>,
-    ) -> Result<Option<ObjectId>, TierError> {
-        self.access.objects.names(first, names)
     }
 
     /// The reason why a request failed.

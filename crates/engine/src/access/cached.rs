@@ -14,8 +14,17 @@ use std::sync::Arc;
 /// Places, or entries of the directory, that are looked at under one hold of the latch.
 const PLACES_AT_ONCE: u32 = 512;
 
-/// Pages in the cache, and whether they are newer than disk.
+/// Pages in the cache, and what was asked of them.
 type Living = ArrayVec<(PageId, bool), { PLACES_AT_ONCE as usize }>;
+
+/// What is asked of pages in the cache.
+#[derive(Clone, Copy)]
+enum Asked {
+    /// Whether they are newer than disk.
+    Dirty,
+    /// Whether they were fetched since they entered.
+    Referenced,
+}
 
 /// Whether `page` is newer than disk; `None`: it is not in the cache.
 fn found_alive(
@@ -98,7 +107,7 @@ impl CachedPages {
         }
         let entries = self.directory.with(|partition| partition.entries())?;
         if last.0 - first.0 >= entries.into() {
-            self.survey_range((first, last), |page, dirty| found.push((page, dirty)))?;
+            self.survey_range((first, last), Asked::Dirty, |page, dirty| found.push((page, dirty)))?;
             // A page may be met twice: it may be newer than disk if it was once.
             found.sort_unstable_by_key(|(page, dirty)| (*page, !dirty));
             found.dedup_by_key(|(page, _)| *page);
@@ -117,13 +126,19 @@ impl CachedPages {
 
     /// See [`crate::SharedFront::survey`].
     pub(crate) fn survey(&self, count: impl FnMut(PageId, bool)) -> Result<(), TierError> {
-        self.survey_range((PageId(0), PageId(u64::MAX)), count)
+        self.survey_range((PageId(0), PageId(u64::MAX)), Asked::Dirty, count)
+    }
+
+    /// See [`crate::SharedFront::survey_use`].
+    pub(crate) fn survey_use(&self, meet: impl FnMut(PageId, bool)) -> Result<(), TierError> {
+        self.survey_range((PageId(0), PageId(u64::MAX)), Asked::Referenced, meet)
     }
 
     /// As [`CachedPages::survey`], the pages from `first` to `last`.
     fn survey_range(
         &self,
         pages: (PageId, PageId),
+        asked: Asked,
         mut count: impl FnMut(PageId, bool),
     ) -> Result<(), TierError> {
         let mut walk = Walk::default();
@@ -133,7 +148,10 @@ impl CachedPages {
                 partition.walk(&mut walk, PLACES_AT_ONCE, |page| {
                     let is_wanted = (pages.0..=pages.1).contains(&page);
                     let found = is_wanted.then(|| found_alive(partition, objects.as_deref_mut(), page));
-                    some.extend(found.flatten());
+                    some.extend(found.flatten().map(|(page, dirty)| match asked {
+                        Asked::Dirty => (page, dirty),
+                        Asked::Referenced => (page, partition.is_referenced(page)),
+                    }));
                 })
             })?;
             some.into_iter().for_each(|(page, dirty)| count(page, dirty));

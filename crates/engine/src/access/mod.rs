@@ -85,7 +85,7 @@ pub(crate) use signals::Signals;
 pub(crate) use staging::{Composition, Incoming, Staging};
 
 use crate::region::{Region, RegionMemory};
-use crate::shadow::Shadow;
+use crate::shadow::{Shadow, plan_of};
 use crate::{TierMetrics, TierOptions};
 use entresol_device::Device;
 use entresol_format::stamps::Stamps;
@@ -128,6 +128,7 @@ struct Memory {
     writes: Bell,
     background: Bell,
     progress: Bell,
+    shadow: Shadow,
     seat: Option<Seat>,
 }
 
@@ -155,14 +156,9 @@ struct Base {
 
 impl Base {
     fn new(memory: Memory, common: Common) -> Result<Self, Gone> {
-        let Memory { region, staging, board, writes, background, progress, seat } = memory;
+        let Memory { region, staging, board, writes, background, progress, shadow, seat } = memory;
         let options = &common.options;
         let (seat, state) = (seat.map(Arc::new), Arc::new(RunState::new(board.clone())));
-        let shadow = match &seat {
-            Some(_) => Shadow::none("is shared by processes, which no shadow follows yet"),
-            None if !options.shadows => Shadow::none("was opened without shadows"),
-            None => Shadow::new(&options.config(), options.mode, &options.costs),
-        };
         Ok(Self {
             directory: Arc::new(Directory::new(region, options.config(), &state)?),
             staging: Arc::new(staging),
@@ -197,6 +193,7 @@ impl Access {
             writes: Bell::default(),
             background: Bell::default(),
             progress: Bell::default(),
+            shadow: Shadow::private(plan_of(&options), &options.costs),
             seat: None,
         };
         Self::over(memory, Common { options, flash, stamps, positions, listed })

@@ -15,6 +15,7 @@ use super::directory::Directory;
 use super::flash_pages::FlashPages;
 use super::signals::Signals;
 use crate::TierError;
+use crate::shadow::Shadow;
 use entresol_core::{Generation, Lookup, PageId};
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ pub(crate) struct Places {
     directory: Arc<Directory>,
     flash_pages: Arc<FlashPages>,
     signals: Arc<Signals>,
+    shadow: Arc<Shadow>,
 }
 
 impl Places {
@@ -47,6 +49,7 @@ impl Places {
             directory: base.directory.clone(),
             flash_pages: base.flash_pages.clone(),
             signals: base.signals.clone(),
+            shadow: base.shadow.clone(),
         }
     }
 
@@ -57,7 +60,7 @@ impl Places {
             return Ok((Place::OnDisk, most));
         }
         let learns = self.directory.config.policy.learns_from_misses();
-        Ok(self.directory.with_objects(|partition, mut objects| {
+        let (place, same) = self.directory.with_objects(|partition, mut objects| {
             let mut look = |page: PageId| {
                 self.place(&living(partition, objects.as_deref_mut(), page, |partition| partition.peek(page)))
             };
@@ -74,7 +77,17 @@ impl Places {
                 _ => {}
             }
             (place, same)
-        })?)
+        })?;
+        // Of a page in staging the fetch tells them.
+        if fetches && place != Place::Staged {
+            self.missed_by_memory(first, same);
+        }
+        Ok((place, same))
+    }
+
+    /// Tells the shadows that memory lacks `n` pages from `first` on.
+    pub(crate) fn missed_by_memory(&self, first: PageId, n: u32) {
+        (0..u64::from(n)).for_each(|at| self.shadow.fetch(PageId(first.0.saturating_add(at))));
     }
 
     fn place(&self, found: &Lookup) -> Place {

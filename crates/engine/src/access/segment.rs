@@ -6,6 +6,7 @@
 //! | `board` | [`super::board`] |
 //! | `writes`, `background`, `progress`, `service` | notifications |
 //! | `region` | the directory and the table of objects, with their latch |
+//! | `shadows` | what other policies and sizes would do, with a latch; a small cache has none |
 //! | `staging` | groups of frames, each with a latch |
 //! | `fronts` | which processes use the segment |
 //!
@@ -20,8 +21,9 @@ use super::seat::Seat;
 use super::staging::Staging;
 use super::{Access, Common, Memory};
 use crate::region::{MappedRegion, RegionMemory, words_of};
+use crate::shadow::{self, Shadow};
 use crate::{Sharing, TierError, TierOptions};
-use entresol_core::Placement;
+use entresol_core::{NoShadows, Placement, ShadowPlan};
 use entresol_device::Device;
 use entresol_format::stamps::Stamps;
 use entresol_format::{Uuid, checksum};
@@ -55,6 +57,7 @@ struct Parts {
     board: Part<Board>,
     bells: [Part<Epoch>; 4],
     region: GuardedPart,
+    shadows: Result<(ShadowPlan, GuardedPart), NoShadows>,
     staging: GuardedPart,
     fronts: FrontsPart,
 }
@@ -65,19 +68,24 @@ pub(crate) struct ServedSegment {
     /// For the tasks that do what fronts ask for.
     pub service: Bell,
     region: Guarded,
+    shadows: Option<Guarded>,
     /// The back ends.
     pub ends: AtomicBool,
 }
 
 impl ServedSegment {
-    /// Whether the latch of the region is held by `holder`.
-    pub(crate) fn region_is_held_by(&self, holder: entresol_shm::Holder) -> bool {
-        self.region.is_held_by(holder)
+    /// Whether `holder` has the latch of the region, or that of the shadows.
+    pub(crate) fn is_held_by(&self, holder: entresol_shm::Holder) -> bool {
+        self.latched().any(|area| area.is_held_by(holder))
     }
 
-    /// Gives up the region's latch.
+    /// Gives up these latches.
     pub(crate) fn poison(&self) {
-        self.region.poison();
+        self.latched().for_each(Guarded::poison);
+    }
+
+    fn latched(&self) -> impl Iterator<Item = &Guarded> {
+        std::iter::once(&self.region).chain(&self.shadows)
     }
 }
 
@@ -93,11 +101,16 @@ impl Parts {
         let is_compared = options.slots > 0;
         let mut plan = Plan::new(if is_compared { configuration(options) } else { 0 });
         let (partition, table) = words_of(options);
+        let shadows = shadow::plan_of(options);
         Self {
             identity: plan.part("identity"),
             board: plan.part("board"),
             bells: ["writes", "background", "progress", "service"].map(|name| plan.part(name)),
             region: plan.guarded("region", Rank::CachePartition, partition + table),
+            shadows: shadows.map(|shadows| {
+                let part = plan.guarded("shadows", Rank::Shadows, shadow::words_of(&shadows));
+                (shadows, part)
+            }),
             staging: plan.guarded_areas("staging", Rank::SharedGroup, areas_of(options)),
             fronts: plan.fronts("fronts", fronts),
             plan,
@@ -112,6 +125,10 @@ impl Parts {
     fn memory(&self, segment: &Segment, options: &TierOptions, seat: Seat, is_back: bool) -> Memory {
         let me = seat.holder();
         let (partition, _) = words_of(options);
+        let shadow = match &self.shadows {
+            Ok((plan, part)) => Shadow::mapped(plan.clone(), segment.guarded(part), me),
+            Err(none) => Shadow::none(none.0),
+        };
         let frames = SharedFrames::new(segment.guarded(&self.staging), me, options);
         Memory {
             region: RegionMemory::Mapped(MappedRegion { area: segment.guarded(&self.region), me, partition }),
@@ -120,6 +137,7 @@ impl Parts {
             writes: self.bell(segment, 0),
             background: self.bell(segment, 1),
             progress: self.bell(segment, 2),
+            shadow,
             seat: Some(seat),
         }
     }
@@ -127,8 +145,10 @@ impl Parts {
     /// Gives the segment up: no process uses it any longer.
     fn give_up(&self, segment: &Segment) {
         RunState::new(BoardRef::Mapped(segment.part(&self.board))).supersede();
-        segment.guarded(&self.region).poison();
-        segment.guarded(&self.staging).poison();
+        let shadows = self.shadows.iter().map(|(_, part)| part);
+        for part in shadows.chain([&self.region, &self.staging]) {
+            segment.guarded(part).poison();
+        }
         for at in 0..self.bells.len() {
             self.bell(segment, at).notify_all();
         }
@@ -209,6 +229,14 @@ pub(crate) fn serve(
     let mut words = vec![0_u64; partition + table];
     access.directory.copy_to(&mut words)?;
     region.lock(seat.holder())?.copy_from_slice(&words);
+    let shadows = match &parts.shadows {
+        Ok((plan, part)) => {
+            let area = segment.guarded(part);
+            shadow::format_region(plan, &mut area.lock(seat.holder())?, &access.options.costs);
+            Some(area)
+        }
+        Err(_) => None,
+    };
     let service = parts.bell(&segment, 3);
     let memory = parts.memory(&segment, &access.options, seat, true);
     let common = Common {
@@ -219,7 +247,7 @@ pub(crate) fn serve(
         listed: None,
     };
     let front = Access::over(memory, common)?;
-    Ok((front, ServedSegment { fronts, service, region, ends: AtomicBool::new(false) }, made))
+    Ok((front, ServedSegment { fronts, service, region, shadows, ends: AtomicBool::new(false) }, made))
 }
 
 /// A front of this process, the bell of the back's services, and the open of the cache that it belongs to.

@@ -48,6 +48,7 @@ pub(crate) fn assemble(
     };
     let access = Arc::new(access);
     let disk = DiskPages::at_home(home, access.objects.clone(), page_bytes, page_format);
-    let ground = Ground { access, flash: Flash::new(flash, layout), disk, superblock, served };
+    let flash = Flash::new(flash, layout, access.board.clone());
+    let ground = Ground { access, flash, disk, superblock, served };
     Ok(Parts::new(ground, found, unpublished))
 }

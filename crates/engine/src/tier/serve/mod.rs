@@ -65,7 +65,7 @@ impl Server {
         let frames = self.access.staging.shared();
         let forgetting = dead.holding.and_then(Seat::forgetting);
         let has_frame = dead.holding.is_some() && forgetting.is_none();
-        let has_latch = served.region_is_held_by(dead.holder);
+        let has_latch = served.is_held_by(dead.holder);
         let has_group = frames.is_some_and(|frames| frames.is_held_by(dead.holder));
         let is_in_a_change = has_frame || has_latch || has_group;
         events::front_died(dead.pid, is_in_a_change);
