@@ -12,7 +12,7 @@ use crate::wal::{LogAt, Wal, show};
 use entresol_core::{Lsn, PageId, Placement};
 use entresol_device::{Device, FileDevice, FileOptions, open_device};
 use entresol_engine::{
-    FlashTier, HOW_TO_DETACH, Layer, Mode, OpenReport, PageCache, Session, Sharing, TierError, TierOptions,
+    FlashTier, HOW_TO_DETACH, Layer, OpenReport, PageCache, Session, Sharing, TierError, TierOptions,
     Upstream, Uuid, cache_on, disk_binding, disown, marks_on, renewals_that_differ, renounce,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
@@ -243,13 +243,14 @@ fn is_present(
     label: &FileDevice,
     cluster: &EntCluster,
 ) -> Result<bool, TierError> {
-    let Some((found, marks)) = cache_on(flash, label)? else { return Ok(false) };
+    let Some(found) = cache_on(flash, label)? else { return Ok(false) };
     let wanted = &settings.tier;
     let shape = |options: &TierOptions| {
         let TierOptions { page_format, slots, group_pages, segment_entries, objects, .. } = *options;
         (page_format, slots, group_pages, segment_entries, objects, options.policy.placement())
     };
-    Ok(found.mode == Mode::WriteThrough && shape(&found) == shape(wanted) && marks.contains(&cluster.redo))
+    let is_clean = !found.dirty_possible;
+    Ok(is_clean && shape(&found.options) == shape(wanted) && found.marks.contains(&cluster.redo))
 }
 
 /// Why the flash cannot be reached, if it cannot: its device is not there, or does not answer. Any other

@@ -90,6 +90,32 @@ impl FlashTier {
 }
 
 impl FlashTier {
+    /// Copies all dirty pages to disk, and closes the cache: the disk does not need the flash any more. It
+    /// stays bound to it, and the next open is warm. Another disk may take the flash. The owner hands no page
+    /// down any more.
+    ///
+    /// # Errors
+    /// As [`PageCache::detach`]; [`TierError::Refused`] if pages were handed down meanwhile. The disk needs
+    /// its cache then.
+    pub fn close_clean(&self) -> Result<(), TierError> {
+        let guard = self.guard();
+        let drained = match self.parts.losses.prepare_to_lose(false) {
+            Err(losing @ TierError::Losing(_)) => return Err(losing),
+            done => done.and_then(|()| self.parts.prepare_to_detach()),
+        };
+        drop(guard);
+        self.end();
+        let result = match (drained, self.parts.floor.access.state.failure()) {
+            (Err(error), _) | (Ok(_), Some(error)) => Err(error),
+            (Ok(false), None) => self.parts.release_degraded(),
+            (Ok(true), None) if self.parts.floor.access.state.notice().is_some() => Ok(()),
+            (Ok(true), None) => self.parts.closer.finish_clean(),
+        };
+        self.parts.floor.failures.give_up_memory();
+        events::ended(self.parts.floor.superblocks.cache, "closed without dirty pages", &result);
+        result
+    }
+
     /// The epoch of the cache in which its flash failed, if the disk lacked pages then.
     pub fn failed_epoch(&self) -> Option<u64> {
         self.parts.floor.disk.missing.since_failure()?.failed_epoch()

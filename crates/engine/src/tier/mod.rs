@@ -53,7 +53,9 @@ use life::assembly::Base;
 use life::open;
 use life::open_failed::NoFlash;
 pub use life::open_failed::flash_has_failed;
-pub use life::release::{cache_on, disown, give_up_lost, lost_on, marks_on, renewals_that_differ, renounce};
+pub use life::release::{
+    FoundCache, cache_on, disown, give_up_lost, lost_on, marks_on, renewals_that_differ, renounce,
+};
 use parts::Parts;
 
 /// A flash tier between a buffer pool and a disk.

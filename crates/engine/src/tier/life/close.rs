@@ -45,7 +45,7 @@ impl Closer {
         self.room.checkpointer().checkpoint()?;
         // The flash may have failed meanwhile, or fail now: then the disk serves, and is all that is closed.
         let closed = match self.signals.check_running()? {
-            true => self.close_flash(),
+            true => self.close_flash(false),
             false => return self.disk.sync(),
         };
         let Err(error) = closed else { return Ok(()) };
@@ -56,13 +56,28 @@ impl Closer {
         }
     }
 
-    /// The next open finds that everything is on flash.
-    fn close_flash(&self) -> Result<(), TierError> {
+    /// No page is dirty, everything is on flash, and the tasks have ended. The label says first that the disk
+    /// has everything, then the flash that it is not needed: any other disk may take it from then on.
+    pub(crate) fn finish_clean(&self) -> Result<(), TierError> {
+        let dirty = self.directory.with(|partition| partition.unsaved().pages)?;
+        if dirty > 0 || self.disk.missing.has_lost() {
+            return Err(TierError::Refused(format!(
+                "{dirty} pages are newer than disk while the cache is closed; stop the database first"
+            )));
+        }
+        self.disk.sync()?;
+        self.disk.label.change(|label| label.dirty_possible = false)?;
+        self.close_flash(true)
+    }
+
+    /// The next open finds that everything is on flash. `released`: the disk does not need it.
+    fn close_flash(&self, released: bool) -> Result<(), TierError> {
         let directory = self.room.write_directory()?;
         let entered = self.directory.with(|partition| partition.occupancy().entered)?;
         let rear = Position(entered.next_multiple_of(self.directory.config.group_pages.into()));
         self.superblocks.write(|superblock| {
             superblock.clean = true;
+            superblock.released = released;
             superblock.directory = directory;
             if directory {
                 (superblock.front, superblock.durable, superblock.rear) = (rear, rear, rear);

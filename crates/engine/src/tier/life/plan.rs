@@ -104,10 +104,15 @@ pub(super) fn decide(
     Ok(OpenPlan {
         reading,
         destages: is_ours && reading == ToRead::Log && options.disk_may_lack(),
-        disk_suffices: is_ours && reading == ToRead::Log && superblock.mode != Mode::WriteBack,
+        disk_suffices: is_ours && reading == ToRead::Log && has_no_dirty(label, superblock),
         degraded: false,
         foreign,
     })
+}
+
+/// Whether the disk has everything that the cache was promised.
+fn has_no_dirty(label: &Label, superblock: &Superblock) -> bool {
+    superblock.mode != Mode::WriteBack || superblock.released && !label.dirty_possible
 }
 
 /// Counters of what is opened are below this. They grow while it is used, and twice as large ones count as

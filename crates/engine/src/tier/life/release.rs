@@ -45,18 +45,29 @@ pub fn renewals_that_differ(
     Ok(differ.map(|(superblock, label)| [superblock.renewal, label.renewal]))
 }
 
-/// The cache on `flash` that is of the disk with this label, as it was opened last, and the marks of its
-/// owner ([`crate::FlashTier::mark`]). `None`: the cache is another disk's, or there is none. Whether it is
-/// of the disk's present epoch is not looked at: an open does that.
+/// A cache that is not open.
+#[derive(Clone, Debug)]
+pub struct FoundCache {
+    /// As it was opened last.
+    pub options: TierOptions,
+    /// Of its owner ([`crate::FlashTier::mark`]).
+    pub marks: [u64; 2],
+    /// Pages on it may be newer than disk.
+    pub dirty_possible: bool,
+}
+
+/// The cache on `flash` that is of the disk with this label. `None`: the cache is another disk's, or there is
+/// none. Whether it is of the disk's present epoch is not looked at: an open does that.
 ///
 /// # Errors
 /// [`TierError::Device`].
-pub fn cache_on(
-    flash: &dyn Device,
-    label_device: &dyn Device,
-) -> Result<Option<(TierOptions, [u64; 2])>, TierError> {
+pub fn cache_on(flash: &dyn Device, label_device: &dyn Device) -> Result<Option<FoundCache>, TierError> {
     let own = own_cache(flash, label_device)?;
-    Ok(own.map(|(superblock, _)| (TierOptions::of(&superblock), superblock.marks)))
+    Ok(own.map(|(superblock, label)| FoundCache {
+        options: TierOptions::of(&superblock),
+        marks: superblock.marks,
+        dirty_possible: label.dirty_possible || superblock.is_needed(),
+    }))
 }
 
 /// The options of the cache on `flash`, as it was opened last, if it is the one that the disk with this
