@@ -115,6 +115,7 @@ typedef struct EntCluster
 	bool		backup;
 	bool		in_use;
 	bool		target;			/* recovery is to end at a target, and may not replay all of the log */
+	bool		alone;			/* no other process uses it, and the caller takes no events */
 } EntCluster;
 
 /* What the worker's main thread is to do. */
@@ -153,6 +154,11 @@ typedef struct EntStat
 
 #define ENT_STATS 37
 
+/* Places of some of them. */
+#define ENT_STAT_SLOTS 30
+#define ENT_STAT_SLOTS_VALID 31
+#define ENT_STAT_SLOTS_SUPERSEDED 33
+
 /* What takes its time. */
 enum
 {
@@ -161,9 +167,10 @@ enum
 	ENT_TOOK_FLASH_WRITE = 2,
 	ENT_TOOK_BACKGROUND = 3,
 	ENT_TOOK_CHECKPOINT = 4,
+	ENT_TOOK_FLASH_SYNC = 5,
 };
 
-#define ENT_LATENCIES 5
+#define ENT_LATENCIES 6
 
 /* Microseconds; those that a part of them took less than, rounded up to powers of two. */
 typedef struct EntLatency
@@ -186,6 +193,44 @@ typedef struct EntBackend
 } EntBackend;
 
 #define ENT_BACKEND_KINDS 32
+
+/* I/O of the flash, by a kind of process, or by the cache's own threads. In pages, and microseconds. */
+typedef struct EntIo
+{
+	uint64_t	reads;			/* pages read from flash */
+	uint64_t	read_us;		/* of those that are measured */
+	uint64_t	writes;			/* pages written to flash */
+	uint64_t	write_us;
+	uint64_t	hits;			/* pages read from memory between DRAM and flash */
+	uint64_t	evictions;		/* pages written to their files, to make room or on request */
+	uint64_t	reuses;			/* second chances */
+	uint64_t	syncs;			/* of the flash */
+	uint64_t	sync_us;
+} EntIo;
+
+#define ENT_FORECAST_BYTES 512
+
+/* What the cache has saved since an hour ago, or since it was opened. */
+typedef struct EntBenefit
+{
+	uint64_t	since_s;		/* seconds since 1970 */
+	uint64_t	seconds;		/* from then to now */
+	uint64_t	disk_reads_saved;	/* pages that the cache has served */
+	int64_t		disk_writes_saved;	/* pages handed down, less those written to their files */
+	uint64_t	disk_read_ns;	/* of a page, as measured; 0: none was */
+	uint64_t	disk_write_ns;	/* of a page with its sync */
+	uint64_t	flash_write_bytes;
+	int32_t		hit_permille[3];	/* of a cache of this size, half of it, twice it; -1: not known */
+	char		forecast[ENT_FORECAST_BYTES];	/* in words, or why there is none */
+} EntBenefit;
+
+/* How the cache ends. */
+enum
+{
+	ENT_CLOSE_WARM = 0,			/* as it is, and needed */
+	ENT_CLOSE_DRAINED = 1,		/* all dirty pages go to disk first; warm, and not needed */
+	ENT_CLOSE_RELEASED = 2,		/* the same, and the flash is the cluster's no more */
+};
 
 /* Asked after each wait, at least every 100 ms: is the caller to wait no longer? Must return. */
 typedef bool (*EntInterrupted) (void);
@@ -280,6 +325,16 @@ int32_t		ent_stat_reset(void);
 int32_t		ent_latencies(EntLatency *rows);	/* ENT_LATENCIES of them */
 int32_t		ent_backends(EntBackend *rows);		/* ENT_BACKEND_KINDS of them */
 int32_t		ent_took(uint32_t row, uint64_t us);	/* [c] */
+/* ENT_BACKEND_KINDS rows, and then one of the cache's own threads. */
+int32_t		ent_io(EntIo *rows);
+int32_t		ent_benefit(EntBenefit *benefit);
+/*
+ * The caller is about to read blocks from disk that counted as missed. If this read was drawn for that, does so
+ * before, and times it; "direct" as the caller will. Allocates.
+ */
+void		ent_time_disk(bool direct);
+/* Writes the pages in the cache to a file that is made or replaced; how many goes to *pages. */
+int32_t		ent_dump_manifest(const char *path, uint64_t *pages);
 /* Looks at the directory of the whole cache. Rows that do not fit are left out. */
 int32_t		ent_relations(EntRelation *rows, uint32_t room, uint32_t *n);
 
@@ -294,11 +349,10 @@ int32_t		ent_worker_wait(uint32_t patience_ms, EntEvent *event);
 /* Redo is over, and the files are as new as the log: notes of durable pages are taken from now on. */
 void		ent_worker_redone(void);
 void		ent_worker_pulled(int pages);
-/*
- * With "drain" all dirty pages go to disk first, and the cluster does not need the flash any more. "redo" is the
- * REDO pointer of the last checkpoint that pg_control names.
- */
-int32_t		ent_worker_close(bool drain, uint64_t redo);
+/* Another value of the option writes_per_day. */
+int32_t		ent_worker_limit(const char *text);
+/* "redo" is the REDO pointer of the last checkpoint that pg_control names. */
+int32_t		ent_worker_close(uint32_t how, uint64_t redo);
 
 /* The last failure of this process, as a sentence; its length, or what it would have been. */
 size_t		ent_error(char *buffer, size_t bytes);

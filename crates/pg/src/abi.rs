@@ -6,12 +6,14 @@ use crate::front::Interrupted;
 use crate::memory::{ALIGNMENT, Shared, front_bytes};
 use crate::settings::{PAGE_BYTES, Settings};
 use crate::types::{
-    BACKEND_KINDS, EntBackend, EntCluster, EntEvent, EntFork, EntLatency, EntOptions, EntOwn, EntPlace,
-    EntRelation, EntStat, code, latency,
+    BACKEND_KINDS, EntBackend, EntBenefit, EntCluster, EntEvent, EntFork, EntIo, EntLatency, EntOptions,
+    EntOwn, EntPlace, EntRelation, EntStat, code, latency,
 };
-use crate::{failure, front, locate, report, settings, worker};
+use crate::{counts, failure, front, locate, manifest, report, settings, worker};
 use entresol_core::{PageId, Position};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::slice;
 use std::time::Duration;
@@ -216,7 +218,7 @@ pub unsafe extern "C" fn ent_read(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ent_own(own: *mut EntOwn) {
     // SAFETY: the caller promises it.
-    unsafe { *own = front::own_counts() }
+    unsafe { *own = counts::own_counts() }
 }
 
 /// # Safety
@@ -365,6 +367,39 @@ pub unsafe extern "C" fn ent_backends(rows: *mut EntBackend) -> i32 {
     failure::guarded(|| report::backends(unsafe { &mut *rows.cast::<[EntBackend; BACKEND_KINDS]>() }))
 }
 
+/// # Safety
+/// `rows` has room for a row of each kind, and one more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_io(rows: *mut EntIo) -> i32 {
+    // SAFETY: the caller promises it; any bytes are a row.
+    failure::guarded(|| report::io(unsafe { &mut *rows.cast::<[EntIo; BACKEND_KINDS + 1]>() }))
+}
+
+/// # Safety
+/// `benefit` points to an `EntBenefit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_benefit(benefit: *mut EntBenefit) -> i32 {
+    // SAFETY: the caller promises it; any bytes are one.
+    failure::guarded(|| report::benefit(unsafe { &mut *benefit }))
+}
+
+/// Reads blocks that the server is about to read from disk, if that is to be timed.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_time_disk(direct: bool) {
+    failure::guarded(|| counts::time_disk(direct));
+}
+
+/// # Safety
+/// `path` ends with 0; `pages` points to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_dump_manifest(path: *const c_char, pages: *mut u64) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let (path, pages) = unsafe { (CStr::from_ptr(path), &mut *pages) };
+        manifest::dump(Path::new(OsStr::from_bytes(path.to_bytes())), pages)
+    })
+}
+
 /// This process has measured something.
 #[unsafe(no_mangle)]
 pub extern "C" fn ent_took(row: u32, us: u64) -> i32 {
@@ -421,10 +456,21 @@ pub extern "C" fn ent_worker_pulled(pages: c_int) {
     failure::guarded(|| worker::pulled(usize::try_from(pages).unwrap_or(0)));
 }
 
-/// Ends the cache; with `drain` all dirty pages are written to disk first.
+/// # Safety
+/// `text` ends with 0.
 #[unsafe(no_mangle)]
-pub extern "C" fn ent_worker_close(drain: bool, redo: u64) -> i32 {
-    failure::guarded(|| worker::close(drain, redo))
+pub unsafe extern "C" fn ent_worker_limit(text: *const c_char) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let text = unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| "it is not UTF-8".to_owned());
+        refused(text.and_then(settings::daily_writes), worker::limit_writes)
+    })
+}
+
+/// Ends the cache as `how` says: see [`crate::types::close`].
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_worker_close(how: u32, redo: u64) -> i32 {
+    failure::guarded(|| worker::close(how, redo))
 }
 
 /// # Safety

@@ -270,6 +270,7 @@ impl Home for RelationFiles {
 
     fn write(&self, pages: &[(PageId, &[u8])], names: &dyn Names) -> Result<(), DeviceError> {
         let _work = self.work.start();
+        let begin = now();
         let file_of = |page: PageId| (page.object(), page.number() / SEGMENT_BLOCKS);
         for run in pages.chunk_by(|(one, _), (next, _)| file_of(*one) == file_of(*next)) {
             let object = ObjectId(run[0].0.object());
@@ -278,6 +279,7 @@ impl Home for RelationFiles {
                 self.write_run(&self.run(fork_of(&locator), object, run), names)?;
             }
         }
+        self.board.hour.writes.add(pages.len() as u64, now().since(begin));
         Ok(())
     }
 
@@ -291,10 +293,12 @@ impl Home for RelationFiles {
 
     fn sync(&self) -> Result<(), DeviceError> {
         let _work = self.work.start();
+        let begin = now();
         match &self.notes {
             Some((notes, _)) => notes.synced(|| self.sync_files())?,
             None => self.sync_files()?,
         }
+        self.board.hour.writes.add(0, now().since(begin));
         self.label.sync()
     }
 

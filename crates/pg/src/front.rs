@@ -3,15 +3,15 @@
 //! A process uses the interface from one thread. Look-ups of an object's number are not kept: a number is
 //! another object's one day.
 
-use crate::locator::{DATABASE_BYTES, fork_of, locator_of};
-use crate::memory::{BackendTally, Board, ObjectTally, Shared, Tally};
+use crate::locator::{DATABASE_BYTES, Folders, fork_of, locator_of};
+use crate::memory::{BackendTally, Board, ObjectTally, Shared};
 use crate::notes::{Known, make_void};
 use crate::settings::Settings;
-use crate::types::{BACKEND_KINDS, EntFork, EntOwn, code, flag};
+use crate::types::{BACKEND_KINDS, EntFork, code, flag};
 use crate::{failure, settings};
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{
-    AttachOptions, Deletes, FlashPlace, Handed, PageSet, SharedFront, Sharing, TierError, Victim,
+    AttachOptions, Deletes, FlashPlace, Handed, PageSet, SharedFront, Sharing, Source, TierError, Victim,
 };
 use entresol_objects::{Locator, ObjectId};
 use std::cell::{Cell, RefCell};
@@ -26,10 +26,12 @@ pub(crate) struct Process {
     pub front: SharedFront,
     pub board: &'static Board,
     /// Of its kind of process.
-    tally: &'static BackendTally,
+    pub tally: &'static BackendTally,
     pub memory: Shared,
     /// The cluster's folder with the notes.
     folder: PathBuf,
+    /// Those of the cluster's files.
+    pub folders: Folders,
     /// In the process that redoes.
     known: RefCell<Known>,
     /// The last read has ended at this page. If the cache has it, its copy cannot be read, and is clean: the
@@ -47,47 +49,12 @@ impl Process {
         let object = self.front.object(locator)?;
         Ok(object.map(|object| (object, self.memory.tally(object, locator))))
     }
-
-    /// Counts blocks that this process reads from the cache.
-    pub fn count_hits(&self, blocks: u32, object: Option<&ObjectTally>) {
-        self.tally.hits.add(blocks.into());
-        object.inspect(|tally| tally.hits.add(blocks.into()));
-        own(|own| own.hits += u64::from(blocks));
-    }
-
-    /// As [`count_hits`](Self::count_hits), of blocks that the server has started to read.
-    pub fn count_async_hits(&self, blocks: u32, object: Option<&ObjectTally>) {
-        self.board.async_hits.add(blocks.into());
-        own(|own| own.async_hits += u64::from(blocks));
-        self.count_hits(blocks, object);
-    }
-
-    /// Counts blocks that the server reads from disk, as the cache lacks them.
-    pub fn count_misses(&self, blocks: u32, object: Option<&ObjectTally>) {
-        self.board.misses.add(blocks.into());
-        self.tally.misses.add(blocks.into());
-        object.inspect(|tally| tally.misses.add(blocks.into()));
-        own(|own| own.misses += u64::from(blocks));
-    }
 }
 
 thread_local! {
     /// Leaked, as `failure::SENTENCE` is.
     static PROCESS: &'static RefCell<Option<Process>> = Box::leak(Box::new(RefCell::new(None)));
     static INTERRUPTED: Cell<Option<Interrupted>> = const { Cell::new(None) };
-    /// Of this process, attached or not.
-    static OWN: Cell<EntOwn> = const { Cell::new(EntOwn::NONE) };
-}
-
-fn own(count: impl FnOnce(&mut EntOwn)) {
-    let mut own = OWN.get();
-    count(&mut own);
-    OWN.set(own);
-}
-
-/// What this process has had of the cache.
-pub(crate) fn own_counts() -> EntOwn {
-    OWN.get()
 }
 
 fn is_interrupted() -> bool {
@@ -111,11 +78,12 @@ pub(crate) fn attach(
         Ok(front) => {
             let board = memory.board();
             let tally = &board.backends[(kind as usize).min(BACKEND_KINDS - 1)];
-            let folder = settings.folders.binding();
+            let (folder, folders) = (settings.folders.binding(), settings.folders.clone());
             let known = RefCell::default();
             let (unread, rejected) = (Cell::new(None), Cell::new(None));
             let flash = front.flash_descriptor();
-            let attached = Process { front, board, tally, memory, folder, known, unread, rejected, flash };
+            let attached =
+                Process { front, board, tally, memory, folder, folders, known, unread, rejected, flash };
             PROCESS.with(|process| *process.borrow_mut() = Some(attached));
             code::DONE
         }
@@ -136,7 +104,7 @@ pub(crate) fn detach() {
 
 /// Whether the process is attached.
 pub(crate) fn is_attached() -> bool {
-    PROCESS.with(|process| process.borrow().is_some())
+    with(|_| ()).is_some()
 }
 
 /// Calls the cache for this process; failures become codes.
@@ -160,9 +128,9 @@ pub(crate) fn residency(fork: &EntFork, block: u32, n: u32, reads: bool, is_here
     let mut same = n;
     *is_here = false;
     let code = call(|process| {
-        let mut tally = None;
+        let (mut tally, mut page) = (None, None);
         if let Some((object, of_object)) = process.object(&locator_of(fork))? {
-            tally = of_object;
+            (tally, page) = (of_object, Some(object.page(block)));
             // Else it would be asked for again, and again in vain.
             let unread = process.unread.take();
             let has = |at: u32| {
@@ -173,7 +141,11 @@ pub(crate) fn residency(fork: &EntFork, block: u32, n: u32, reads: bool, is_here
             same = (1..n).find(|at| has(*at) != *is_here).unwrap_or(n);
         }
         if reads && !*is_here {
-            process.count_misses(same, tally);
+            process.count_misses(fork, block, same, tally);
+            // Of the first one the fetch has told.
+            if let Some(page) = page.filter(|_| same > 1) {
+                process.front.missed_by_memory(PageId(page.0 + 1), same - 1);
+            }
         }
         Ok(code::DONE)
     });
@@ -256,22 +228,30 @@ pub(crate) fn read<'a>(
     *done = 0;
     call(|process| {
         let Some((object, tally)) = process.object(&locator_of(fork))? else { return Ok(code::DONE) };
+        let mut staged = 0;
         for page in pages {
             let id = object.page(block.saturating_add(*done));
-            if process.front.fetch(id, page)?.is_none() {
+            let Some(fetched) = process.front.fetch(id, page)? else {
                 process.unread.set(Some(id));
                 break;
-            }
+            };
+            staged += u32::from(fetched.source == Source::Staging);
             *done += 1;
         }
         process.count_hits(*done, tally);
+        process.count_staging_hits(staged);
         Ok(code::DONE)
     })
 }
 
+/// Calls `work` with this process, if it is attached.
+pub(crate) fn with<R>(work: impl FnOnce(&Process) -> R) -> Option<R> {
+    PROCESS.with(|process| process.borrow().as_ref().map(work))
+}
+
 /// The flash device's descriptor in this process.
 pub(crate) fn descriptor() -> Option<i32> {
-    PROCESS.with(|process| process.borrow().as_ref().and_then(|process| Some(process.flash?.0)))
+    with(|process| Some(process.flash?.0)).flatten()
 }
 
 /// Takes a page. Waits for room if it is dirty and not pulled.
@@ -328,24 +308,6 @@ impl Process {
                 code::FULL
             }
         })
-    }
-
-    /// Counts a page that was taken.
-    fn taken(&self, object: Option<&ObjectTally>, flags: u32) {
-        let Process { board, tally, .. } = self;
-        board.pulled.add((flags & flag::PULL != 0).into());
-        board.written_through.add((flags & flag::THROUGH != 0).into());
-        let (all, of_kind, of_object): (_, _, fn(&ObjectTally) -> &Tally) = match flags & flag::DIRTY {
-            0 => (&board.staged_clean, &tally.staged_clean, |tally| &tally.staged_clean),
-            _ => (&board.staged_dirty, &tally.staged_dirty, |tally| &tally.staged_dirty),
-        };
-        all.add(1);
-        of_kind.add(1);
-        object.inspect(|tally| of_object(tally).add(1));
-        own(|own| match flags & flag::DIRTY {
-            0 => own.staged_clean += 1,
-            _ => own.staged_dirty += 1,
-        });
     }
 
     /// Whether the budget of writes to flash is too short for a page. A victim that was pulled stays where it

@@ -14,6 +14,9 @@
 //! | `locate` | where on flash blocks are, for a server that reads them by itself |
 //! | `report` | reports of a process: counters, durations |
 //! | `worker` | the back: opening, pulls, messages, ending |
+//! | `counts` | what a process counts of its reads, and of pages that it hands down |
+//! | `benefit` | what the cache has saved in the last hour |
+//! | `manifest` | a file that names the pages in the cache |
 //! | `budget` | how much may be written to flash |
 //! | `notes` | which pages are durable in their files, for the next redo |
 //! | `files` | relation files as the home of pages, by path |
@@ -31,13 +34,16 @@
 #![deny(unsafe_code)]
 
 pub mod abi;
+mod benefit;
 mod budget;
+mod counts;
 mod failure;
 mod files;
 mod front;
 mod locate;
 mod locator;
 mod log;
+mod manifest;
 mod memory;
 mod notes;
 mod report;

@@ -17,7 +17,7 @@ pub(crate) fn locate(fork: &EntFork, block: u32, n: u32, reads: bool, found: &mu
             *found = process.place(object.page(block), n, reads)?;
         }
         match found.at {
-            place::DISK if reads => process.count_misses(found.blocks, tally),
+            place::DISK if reads => process.count_misses(fork, block, found.blocks, tally),
             place::FLASH if reads => process.count_async_hits(found.blocks, tally),
             _ => {}
         }

@@ -7,9 +7,10 @@
 //! segment of an older back, and none remains when the postmaster is killed.
 #![allow(unsafe_code)] // this module makes references and segments of PostgreSQL's memory, as its parts say
 
+use crate::benefit::Hour;
 use crate::budget::Around;
 use crate::notes::{Noted, NotesBoard};
-use crate::types::{BACKEND_KINDS, EntBackend, EntStat, PRESENT, latency};
+use crate::types::{BACKEND_KINDS, EntBackend, EntIo, EntStat, PRESENT, latency};
 use crate::wal::LogBoard;
 use entresol_engine::{DURATION_BUCKETS, DurationTally, Durations, SegmentMemory};
 use entresol_format::checksum;
@@ -20,7 +21,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes for the board, before the segment.
-pub(crate) const BOARD_BYTES: usize = 8192;
+pub(crate) const BOARD_BYTES: usize = 16_384;
 /// The alignment of the memory: the segment's, for direct I/O.
 pub(crate) const ALIGNMENT: usize = 4096;
 
@@ -92,6 +93,10 @@ pub(crate) struct BackendTally {
     pub staged_dirty: Tally,
     pub staged_clean: Tally,
     pub refused: Tally,
+    /// Of the hits, those from memory.
+    pub staging_hits: Tally,
+    /// What reads from the cache took, while the process measures.
+    pub read_us: Tally,
 }
 
 impl BackendTally {
@@ -105,9 +110,17 @@ impl BackendTally {
         }
     }
 
+    /// The reads.
+    pub fn read_io(&self) -> EntIo {
+        let hits = self.staging_hits.get();
+        let reads = self.hits.get().saturating_sub(hits);
+        EntIo { reads, read_us: self.read_us.get(), hits, ..EntIo::default() }
+    }
+
     /// Begins anew.
     pub fn reset(&self) {
-        for tally in [&self.hits, &self.misses, &self.staged_dirty, &self.staged_clean, &self.refused] {
+        let Self { hits, misses, staged_dirty, staged_clean, refused, staging_hits, read_us } = self;
+        for tally in [hits, misses, staged_dirty, staged_clean, refused, staging_hits, read_us] {
             tally.0.store(0, Relaxed);
         }
     }
@@ -146,6 +159,7 @@ pub(crate) struct Board {
     pub took: [DurationTally; latency::MEASURED],
     pub baseline: Baseline,
     pub flash: Descriptor,
+    pub hour: Hour,
 }
 
 /// The worker's descriptor of the flash, for the other processes: they read the device that it writes, even

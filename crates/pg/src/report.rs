@@ -1,11 +1,14 @@
 //! Reports of a process on the cache: counters of all processes, by relation, by kind of process, and
 //! durations.
 
+use crate::benefit;
 use crate::front::{Process, call};
 use crate::locator::fork_of;
 use crate::memory::{BackendTally, ObjectTally, Tally};
 use crate::settings::PAGE_BYTES;
-use crate::types::{BACKEND_KINDS, EntBackend, EntLatency, EntRelation, EntStat, code, latency};
+use crate::types::{
+    BACKEND_KINDS, EntBackend, EntBenefit, EntIo, EntLatency, EntRelation, EntStat, code, latency,
+};
 use entresol_engine::{Deletes, Durations, TierMetrics};
 use entresol_objects::ObjectId;
 use std::time::Duration;
@@ -68,6 +71,7 @@ pub(crate) fn latencies(rows: &mut [EntLatency; latency::ROWS]) -> i32 {
 pub(crate) fn took(row: u32, time: Duration) -> i32 {
     call(|process| {
         process.board.took.get(row as usize).inspect(|tally| tally.add(time));
+        process.took(row, time);
         Ok(code::DONE)
     })
 }
@@ -78,6 +82,45 @@ pub(crate) fn backends(rows: &mut [EntBackend; BACKEND_KINDS]) -> i32 {
         for (row, tally) in rows.iter_mut().zip(&process.board.backends) {
             *row = tally.read();
         }
+        Ok(code::DONE)
+    })
+}
+
+/// I/O of the flash: by each kind of process, and at last by the cache's own threads.
+pub(crate) fn io(rows: &mut [EntIo; BACKEND_KINDS + 1]) -> i32 {
+    call(|process| {
+        let engine = process.front.metrics();
+        let (mut stat, baseline) = (process.counters(&engine), &process.board.baseline);
+        baseline.since(&mut stat);
+        let durations = process.durations(&engine);
+        let took = |row: u32| {
+            let row = row as usize;
+            let since = durations[row].since(&baseline.durations(row));
+            (since.count(), since.total_us)
+        };
+        let ((_, write_us), (syncs, sync_us)) = (took(latency::FLASH_WRITE), took(latency::FLASH_SYNC));
+        let [of_processes @ .., of_threads] = rows;
+        for (row, tally) in of_processes.iter_mut().zip(&process.board.backends) {
+            *row = tally.read_io();
+        }
+        *of_threads = EntIo {
+            reads: stat.dequeue_reads,
+            writes: stat.flash_writes,
+            write_us,
+            evictions: stat.destaged,
+            reuses: stat.second_chances,
+            syncs,
+            sync_us,
+            ..EntIo::default()
+        };
+        Ok(code::DONE)
+    })
+}
+
+/// What the cache has saved in the last hour.
+pub(crate) fn benefit(benefit: &mut EntBenefit) -> i32 {
+    call(|process| {
+        *benefit = benefit::report(process.board, &process.front.metrics());
         Ok(code::DONE)
     })
 }
@@ -112,7 +155,7 @@ impl Process {
     fn durations(&self, engine: &TierMetrics) -> [Durations; latency::ROWS] {
         let [read, stage] = [latency::READ, latency::STAGE].map(|row| self.board.took[row as usize].read());
         let TierMetrics { write_durations, background_durations, checkpoint_durations, .. } = *engine;
-        [read, stage, write_durations, background_durations, checkpoint_durations]
+        [read, stage, write_durations, background_durations, checkpoint_durations, engine.sync_durations]
     }
 
     /// All counters since the cache was opened.

@@ -40,6 +40,17 @@ pub mod flag {
     pub const ATOMIC: u32 = 0x40;
 }
 
+/// How the cache ends.
+pub mod close {
+    /// As it is: warm, and needed.
+    pub const WARM: u32 = 0;
+    /// All dirty pages go to disk first. The cluster does not need the flash any more, and finds it warm if
+    /// nothing is changed without it.
+    pub const DRAINED: u32 = 1;
+    /// The same, and the flash is the cluster's no more.
+    pub const RELEASED: u32 = 2;
+}
+
 /// Where blocks are, for a read that the server makes itself.
 pub mod place {
     /// On disk.
@@ -151,6 +162,8 @@ pub struct EntCluster {
     pub in_use: bool,
     /// Recovery is to end at a target, and may not replay all of the log.
     pub target: bool,
+    /// No other process uses the cache, and the caller takes no events: nothing is pulled out of its memory.
+    pub alone: bool,
 }
 
 /// A task of the worker's main thread.
@@ -227,8 +240,10 @@ pub mod latency {
     pub const BACKGROUND: u32 = 3;
     /// Checkpoints of the cache.
     pub const CHECKPOINT: u32 = 4;
+    /// Syncs of the flash.
+    pub const FLASH_SYNC: u32 = 5;
     /// Rows.
-    pub const ROWS: usize = 5;
+    pub const ROWS: usize = 6;
     /// Rows that processes measure.
     pub const MEASURED: usize = 2;
 }
@@ -247,6 +262,59 @@ pub struct EntBackend {
     pub staged_clean: u64,
     /// Pages offered that were not taken.
     pub refused: u64,
+}
+
+/// I/O of the flash, by a kind of process, or by the cache's own threads. In pages, and microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EntIo {
+    /// Pages read from flash.
+    pub reads: u64,
+    /// What reads took, of those that are measured.
+    pub read_us: u64,
+    /// Pages written to flash.
+    pub writes: u64,
+    /// What writes took.
+    pub write_us: u64,
+    /// Pages read from memory between DRAM and flash.
+    pub hits: u64,
+    /// Pages written to their files, to make room or because that was asked for.
+    pub evictions: u64,
+    /// Second chances.
+    pub reuses: u64,
+    /// Syncs of the flash.
+    pub syncs: u64,
+    /// What they took.
+    pub sync_us: u64,
+}
+
+/// Bytes of a forecast in words, with the 0 at its end.
+pub const FORECAST_BYTES: usize = 512;
+
+/// What the cache has saved since an hour ago, or since it was opened.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct EntBenefit {
+    /// Since when, seconds since 1970.
+    pub since_s: u64,
+    /// How long that is.
+    pub seconds: u64,
+    /// Pages that the cache has served.
+    pub disk_reads_saved: u64,
+    /// Pages that the server has handed down instead of writing them to disk, less those that the cache has
+    /// written there. Negative: it has written more, of before.
+    pub disk_writes_saved: i64,
+    /// What a page read from disk takes, as measured, in nanoseconds. 0: none was.
+    pub disk_read_ns: u64,
+    /// The same of a page written to disk, with its sync.
+    pub disk_write_ns: u64,
+    /// Written to flash.
+    pub flash_write_bytes: u64,
+    /// Hits of a thousand reads of a cache of this size, half of it and twice, as its shadows forecast. -1:
+    /// it is not known.
+    pub hit_permille: [i32; 3],
+    /// What the shadows forecast, or why they do not. Ends with 0.
+    pub forecast: [u8; FORECAST_BYTES],
 }
 
 /// Kinds of processes that are told apart: numbers below this one.

@@ -1,19 +1,19 @@
 //! The back, in the background worker: its threads write flash and relation files. The main thread, which
 //! alone may call PostgreSQL, gets its tasks here.
 
-use crate::failure;
 use crate::files::RelationFiles;
 use crate::log::ToMain;
 use crate::memory::{Board, Shared};
 use crate::notes::Notes;
 use crate::settings::Settings;
-use crate::types::{EntCluster, EntEvent, code, event};
+use crate::types::{EntCluster, EntEvent, close, code, event};
 use crate::wal::{LogAt, Wal, show};
+use crate::{benefit, failure};
 use entresol_core::{Lsn, PageId, Placement};
 use entresol_device::{Device, FileDevice, FileOptions, open_device};
 use entresol_engine::{
-    FlashTier, HOW_TO_DETACH, Layer, OpenReport, PageCache, Session, Sharing, TierError, TierOptions,
-    Upstream, Uuid, cache_on, disk_binding, disown, marks_on, renewals_that_differ, renounce,
+    DailyWrites, FlashTier, HOW_TO_DETACH, Layer, OpenReport, PageCache, Session, Sharing, TierError,
+    TierOptions, Upstream, Uuid, cache_on, disk_binding, disown, marks_on, renewals_that_differ, renounce,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
 use rustix::io::Errno;
@@ -65,6 +65,8 @@ struct Worker {
     pulls: Option<Sender<usize>>,
     /// The server knows that the cache has switched itself off.
     is_told_off: bool,
+    /// Bytes of the flash.
+    flash_bytes: u64,
     /// The tier has a weak reference.
     _puller: Arc<Puller>,
 }
@@ -101,10 +103,20 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
             let puller = Arc::new(Puller(requests_in));
             let upstream: Arc<dyn Upstream> = puller.clone();
             let upstream: Weak<dyn Upstream> = Arc::downgrade(&upstream);
-            tier.attach(upstream);
+            if !cluster.alone {
+                tier.attach(upstream);
+            }
             tier.limit_writes(settings.writes_per_day);
-            let worker =
-                Worker { tier, board, notes, requests, pulls: None, is_told_off: false, _puller: puller };
+            let worker = Worker {
+                tier,
+                board,
+                notes,
+                requests,
+                pulls: None,
+                is_told_off: false,
+                flash_bytes: settings.flash_bytes,
+                _puller: puller,
+            };
             WORKER.with(|place| *place.borrow_mut() = Some(worker));
             code::DONE
         }
@@ -233,10 +245,10 @@ fn open_tier(
     Ok((tier, report))
 }
 
-/// Whether the flash of a cluster that does not need it has its pages of now: they were written through, and
-/// the cluster begins redo where one of its last two checkpoints was that the flash knows. Then no server has
-/// completed a checkpoint without the cache; and changes without one are in the log that is replayed now, as
-/// after a crash.
+/// Whether the flash of a cluster that does not need it has its pages of now: they were written through, or
+/// it was drained, and the cluster begins redo where one of its last two checkpoints was that the flash
+/// knows. Then no server has completed a checkpoint without the cache; and changes without one are in the log
+/// that is replayed now, as after a crash.
 fn is_present(
     settings: &Settings,
     flash: &dyn Device,
@@ -387,6 +399,7 @@ pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
             return code::DONE;
         }
         worker.board.around.allow(worker.tier.allowed_writes());
+        benefit::tick(worker.board, || worker.tier.metrics());
         if let Some(notes) = &worker.notes {
             notes.tick();
         }
@@ -426,18 +439,29 @@ pub(crate) fn pulled(pages: usize) {
     });
 }
 
-/// Ends the cache. With `drain` all dirty pages are written to disk first, and the cluster does not need its
-/// flash any more; otherwise it stays warm. `redo` is the REDO pointer of the last checkpoint that is
-/// complete.
-pub(crate) fn close(drain: bool, redo: u64) -> i32 {
+/// From now on so much may be written to flash in a day.
+pub(crate) fn limit_writes(writes: DailyWrites) -> i32 {
     with_worker(code::GONE, |worker| {
-        let close = || match drain {
-            true => worker.tier.detach(),
+        worker.tier.limit_writes(writes.bytes(worker.flash_bytes));
+        code::DONE
+    })
+}
+
+/// Ends the cache as `how` says ([`crate::types::close`]). `redo` is the REDO pointer of the last checkpoint
+/// that is complete.
+pub(crate) fn close(how: u32, redo: u64) -> i32 {
+    with_worker(code::GONE, |worker| {
+        let tier = &worker.tier;
+        let end = || match how {
+            close::RELEASED => tier.detach(),
+            close::DRAINED if tier.notice().is_none() => {
+                tier.mark([redo; 2]).and_then(|()| tier.close_clean())
+            }
+            close::WARM if tier.notice().is_none() => tier.mark([redo; 2]).and_then(|()| tier.close()),
             // It has switched itself off.
-            false if worker.tier.notice().is_some() => worker.tier.close(),
-            false => worker.tier.mark([redo; 2]).and_then(|()| worker.tier.close()),
+            _ => tier.close(),
         };
-        match close() {
+        match end() {
             Ok(()) => code::DONE,
             Err(error) => {
                 failure::say(&error);

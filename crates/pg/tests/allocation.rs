@@ -6,7 +6,7 @@ mod cluster;
 
 use cluster::{Cluster, error, fork, put, read, stage};
 use entresol_pg::abi;
-use entresol_pg::types::{EntCluster, code};
+use entresol_pg::types::{EntCluster, close, code};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
@@ -98,5 +98,5 @@ fn what_may_be_called_in_critical_sections_allocates_nothing() {
     let stat = cluster::stat();
     assert!(stat.destaged > 1000 && stat.retired > 10 && stat.cuts > 10, "{stat:?}");
     abi::ent_detach();
-    assert_eq!(abi::ent_worker_close(false, 7), code::DONE, "{}", error());
+    assert_eq!(abi::ent_worker_close(close::WARM, 7), code::DONE, "{}", error());
 }

@@ -6,7 +6,7 @@ mod cluster;
 
 use cluster::{Cluster, FOLDER, ROLE, Role, error, fork, put, read, serve, stage, wait_for};
 use entresol_pg::abi;
-use entresol_pg::types::{EntCluster, EntFork, code};
+use entresol_pg::types::{EntCluster, EntFork, close, code};
 use std::fs;
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ fn a_role() {
         assert_eq!(cluster.open(&start), code::DONE, "{}", error());
         fs::write(folder.join("open"), "").unwrap();
         serve(|| folder.join("close").exists());
-        assert_eq!(abi::ent_worker_close(false, 7), code::DONE, "{}", error());
+        assert_eq!(abi::ent_worker_close(close::WARM, 7), code::DONE, "{}", error());
         return;
     }
     let nothing = folder.join("nothing");

@@ -1,6 +1,6 @@
 //! The header and the SQL script say what the library does: names, numbers and orders agree.
 
-use entresol_pg::types::{BACKEND_KINDS, EntStat, code, event, flag, latency, place};
+use entresol_pg::types::{BACKEND_KINDS, EntStat, FORECAST_BYTES, close, code, event, flag, latency, place};
 use std::fs;
 use std::path::Path;
 
@@ -55,11 +55,19 @@ fn the_numbers_of_the_header_are_those_of_the_library() {
         ("ENT_TOOK_FLASH_WRITE", latency::FLASH_WRITE),
         ("ENT_TOOK_BACKGROUND", latency::BACKGROUND),
         ("ENT_TOOK_CHECKPOINT", latency::CHECKPOINT),
+        ("ENT_TOOK_FLASH_SYNC", latency::FLASH_SYNC),
+        ("ENT_CLOSE_WARM", close::WARM),
+        ("ENT_CLOSE_DRAINED", close::DRAINED),
+        ("ENT_CLOSE_RELEASED", close::RELEASED),
     ];
     for (name, expected) in flags {
         assert_eq!(number(name), i64::from(expected), "{name}");
     }
-    for (name, expected) in [("ENT_LATENCIES", latency::ROWS), ("ENT_BACKEND_KINDS", BACKEND_KINDS)] {
+    for (name, expected) in [
+        ("ENT_LATENCIES", latency::ROWS),
+        ("ENT_BACKEND_KINDS", BACKEND_KINDS),
+        ("ENT_FORECAST_BYTES", FORECAST_BYTES),
+    ] {
         assert!(header.contains(&format!("#define {name} {expected}\n")), "{name}");
     }
 }
@@ -75,6 +83,12 @@ fn the_columns_of_the_view_are_the_fields_of_the_library() {
     assert_eq!(size_of::<EntStat>(), 8 * columns.len());
     assert!(door("entresol.h").contains(&format!("#define ENT_STATS {}", columns.len())));
     assert!(door("entresol.h").contains(&format!("values[{}]", columns.len())));
+    for (name, field) in
+        [("SLOTS", "slots"), ("SLOTS_VALID", "slots_valid"), ("SLOTS_SUPERSEDED", "slots_superseded")]
+    {
+        let at = columns.iter().position(|column| *column == field).unwrap();
+        assert!(door("entresol.h").contains(&format!("#define ENT_STAT_{name} {at}\n")), "{name}");
+    }
 }
 
 /// Every function of the header is in the library, and the other way round.

@@ -5,7 +5,7 @@ mod cluster;
 
 use cluster::{Cluster, FOLDER, PAGE, Page, ROLE, Role, error, fork, put, read, serve, stat, wait_for};
 use entresol_pg::abi;
-use entresol_pg::types::{EntCluster, EntPlace, code, place};
+use entresol_pg::types::{EntCluster, EntPlace, close, code, place};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn a_role() {
         assert_eq!(Cluster::at(&folder).open(&start), code::DONE, "{}", error());
         fs::write(folder.join("open"), "").unwrap();
         serve(|| folder.join("close").exists());
-        assert_eq!(abi::ent_worker_close(false, 7), code::DONE, "{}", error());
+        assert_eq!(abi::ent_worker_close(close::WARM, 7), code::DONE, "{}", error());
         return;
     }
     // As an I/O worker: it has the places alone, and is attached to nothing.

@@ -5,7 +5,7 @@ mod cluster;
 
 use cluster::{Cluster, FOLDER, ROLE, Role, error, fork, put, read, serve, stage, stat, wait_for};
 use entresol_pg::abi;
-use entresol_pg::types::{EntCluster, code, flag};
+use entresol_pg::types::{EntCluster, close, code, flag};
 use entresol_runtime::rng::Rng;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,10 @@ fn a_role() {
     let cluster = Cluster::at(&folder);
     let mut words = role.split(' ');
     match words.next().unwrap() {
-        "worker" => worker(&folder, &cluster, words.next() == Some("again")),
+        "worker" => match words.next() {
+            Some("later") => worker(&folder, &cluster, &EntCluster { redo: 8, ..at_start(false) }),
+            again => worker(&folder, &cluster, &at_start(again.is_some())),
+        },
         "client" => client(&folder, &cluster, words.next().unwrap().parse().unwrap()),
         "dies" => {
             assert_eq!(cluster.attach(), code::DONE, "{}", error());
@@ -42,15 +45,16 @@ fn a_role() {
     }
 }
 
-fn worker(folder: &Path, cluster: &Cluster, in_use: bool) {
-    assert_eq!(cluster.open(&at_start(in_use)), code::DONE, "{}", error());
+fn worker(folder: &Path, cluster: &Cluster, start: &EntCluster) {
+    assert_eq!(cluster.open(start), code::DONE, "{}", error());
     fs::write(folder.join("open"), "").unwrap();
     let mut drains = false;
     serve(|| {
         drains = folder.join("drain").exists();
         drains || folder.join("close").exists()
     });
-    assert_eq!(abi::ent_worker_close(drains, 7), code::DONE, "{}", error());
+    let how = if drains { close::DRAINED } else { close::WARM };
+    assert_eq!(abi::ent_worker_close(how, 7), code::DONE, "{}", error());
 }
 
 /// Stages, reads and forgets blocks of a relation of its own, and writes down the versions at the end; 0: as
@@ -171,14 +175,17 @@ fn what_processes_leave_in_the_cache_survives_the_worker() {
     fs::write(folder.join("drain"), "").unwrap();
     worker.join();
     check_all(cluster, folder, true);
-    // The next open is one of a new cache.
-    let worker = world.start_worker("worker");
-    assert_eq!(cluster.attach(), code::DONE, "{}", error());
-    assert_eq!(stat().slots_valid, 0);
-    check_all(cluster, folder, false);
-    abi::ent_detach();
-    fs::write(folder.join("close"), "").unwrap();
-    worker.join();
+    // The next open is warm, unless a checkpoint was made without the cache.
+    for (role, is_warm) in [("worker", true), ("worker later", false)] {
+        let worker = world.start_worker(role);
+        assert_eq!(cluster.attach(), code::DONE, "{}", error());
+        let stat = stat();
+        assert_eq!((stat.slots_valid > 500, stat.slots_dirty), (is_warm, 0), "{stat:?}");
+        check_all(cluster, folder, false);
+        abi::ent_detach();
+        fs::write(folder.join("drain"), "").unwrap();
+        worker.join();
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod cluster;
 
 use cluster::{Cluster, FOLDER, ROLE, Role, error, fork, read, rewrite, serve, stage, stat, wait_for, write};
 use entresol_pg::abi;
-use entresol_pg::types::{EntCluster, code, flag};
+use entresol_pg::types::{EntCluster, close, code, flag};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn a_role() {
     fs::write(folder.join("open"), "").unwrap();
     serve(|| folder.join("close").exists());
     let redo = fs::read_to_string(folder.join("close")).unwrap().parse().unwrap();
-    assert_eq!(abi::ent_worker_close(false, redo), code::DONE, "{}", error());
+    assert_eq!(abi::ent_worker_close(close::WARM, redo), code::DONE, "{}", error());
 }
 
 /// A server that has begun redo there.

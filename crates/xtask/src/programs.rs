@@ -84,6 +84,11 @@ impl User {
         Ok(User(Some((user, id("-g")?))))
     }
 
+    /// The numbers of the user and its group; `None`: the caller's.
+    pub fn ids(&self) -> Option<(&str, &str)> {
+        self.0.as_ref().map(|(user, group)| (user.as_str(), group.as_str()))
+    }
+
     /// A call of `program` as this user.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let Some((user, group)) = &self.0 else { return Command::new(program) };

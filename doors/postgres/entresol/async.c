@@ -19,6 +19,8 @@ door_locate(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint
 	if (!door_is_there())
 		return nblocks;
 	door_check(ent_locate(door_fork_of(rlocator, forknum), blkno, nblocks, reads, &found));
+	if (reads && found.at == ENT_ON_DISK)
+		door_time_disk();
 	if (found.at == ENT_AT_HAND)
 		place->where = FLASH_CACHE_AT_HAND;
 	else if (found.at == ENT_ON_FLASH)

@@ -19,6 +19,7 @@
 #include "storage/dsm_impl.h"
 #include "storage/lwlock.h"
 #include "datatype/timestamp.h"
+#include "utils/relcache.h"
 
 /*
  * A server without the patch has none of these. Then the module says so, instead of the dynamic linker. Here,
@@ -106,6 +107,7 @@ extern Size door_memory_bytes;
 extern bool drain_at_shutdown;
 extern bool door_is_through;
 extern int	door_statements;
+extern char *door_writes_per_day;
 extern volatile DoorLeader *door_leaders;	/* by the number of the process */
 
 static inline DoorState
@@ -131,6 +133,7 @@ extern int	door_try_attach(void);
 extern const char *door_error(void);
 extern void door_check(int code);
 extern int	door_wait(int (*work) (void *), void *with);
+extern void door_time_disk(void);
 
 /* Is there a cache? Attaches this process. */
 static inline bool
@@ -208,6 +211,19 @@ extern EntOwn door_counted(DoorCounts *sum);
 
 /* sql.c */
 extern void door_check_loaded(void);
+extern bool door_has_answered(int code);
+extern Relation door_open_relation(Oid relid);
+
+/* warm.c: pages that enter before they are needed. */
+extern bool door_may_enter(Relation relation);
+extern int64 door_warm_blocks(Relation relation, ForkNumber forknum, BlockNumber first, BlockNumber blocks);
+extern uint64 door_room(void);
+
+/* manifest.c */
+extern int	door_manifest_every;
+extern void door_register_warmer(void);
+extern PGDLLEXPORT void entresol_warm_database(Datum arg);
+extern PGDLLEXPORT void entresol_warmer(Datum arg);
 
 /* statements.c */
 extern Size door_statements_bytes(void);
@@ -226,5 +242,8 @@ extern void door_new_file(Oid relid, Oid replaces, RelFileLocator rlocator);
 extern void door_register_worker(void);
 extern PGDLLEXPORT void entresol_worker(Datum arg);
 extern XLogRecPtr door_redo(void);
+extern int	door_open_cache(void);
+extern void door_show_messages(void);
+extern void door_drain(void);
 
 #endif							/* DOOR_H */

@@ -170,6 +170,72 @@ CREATE FUNCTION entresol_stat_backend(
 
 CREATE VIEW entresol_stat_backend AS SELECT * FROM entresol_stat_backend();
 
+-- I/O of the flash, with the columns of pg_stat_io. Times are in milliseconds: those of reads by processes while
+-- track_io_timing is on.
+CREATE FUNCTION entresol_stat_io(
+    OUT backend_type text,
+    OUT object text,
+    OUT context text,
+    OUT reads bigint,
+    OUT read_bytes bigint,
+    OUT read_time double precision,
+    OUT writes bigint,
+    OUT write_bytes bigint,
+    OUT write_time double precision,
+    OUT writebacks bigint,
+    OUT writeback_time double precision,
+    OUT extends bigint,
+    OUT extend_bytes bigint,
+    OUT extend_time double precision,
+    OUT hits bigint,
+    OUT evictions bigint,
+    OUT reuses bigint,
+    OUT fsyncs bigint,
+    OUT fsync_time double precision,
+    OUT stats_reset timestamptz
+) RETURNS SETOF record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+CREATE VIEW entresol_stat_io AS SELECT * FROM entresol_stat_io();
+
+-- What the cache has saved in the last hour, or since it was opened.
+CREATE FUNCTION entresol_benefit(
+    OUT since timestamptz,
+    OUT seconds bigint,
+    OUT disk_reads_saved bigint,
+    OUT disk_writes_saved bigint,
+    OUT disk_read_ms double precision,
+    OUT disk_write_ms double precision,
+    OUT disk_seconds_saved double precision,
+    OUT flash_write_bytes bigint,
+    OUT hit_percent double precision,
+    OUT hit_percent_half double precision,
+    OUT hit_percent_twice double precision,
+    OUT forecast text
+) RETURNS record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+CREATE VIEW entresol_benefit AS SELECT * FROM entresol_benefit();
+
+COMMENT ON COLUMN entresol_benefit.disk_reads_saved IS
+    'Pages that the cache has served.';
+COMMENT ON COLUMN entresol_benefit.disk_writes_saved IS
+    'Pages that the server has handed down instead of writing them to disk, less those that the cache has written there.';
+COMMENT ON COLUMN entresol_benefit.disk_read_ms IS
+    'What a page read from disk takes, of reads that were timed.';
+COMMENT ON COLUMN entresol_benefit.disk_write_ms IS
+    'What a page written to disk takes, with its sync, of writes by the cache.';
+COMMENT ON COLUMN entresol_benefit.disk_seconds_saved IS
+    'What the saved reads and writes would have taken.';
+COMMENT ON COLUMN entresol_benefit.flash_write_bytes IS
+    'Written to flash.';
+COMMENT ON COLUMN entresol_benefit.hit_percent IS
+    'Hits of this cache, as its shadows count them.';
+COMMENT ON COLUMN entresol_benefit.hit_percent_half IS
+    'Hits with half the flash, as forecast.';
+COMMENT ON COLUMN entresol_benefit.hit_percent_twice IS
+    'Hits with twice the flash, as forecast.';
+COMMENT ON COLUMN entresol_benefit.forecast IS
+    'What the shadows say of sizes and policies, or why they say nothing.';
+
 -- What the cache has of each fork of a relation, in all databases.
 CREATE FUNCTION entresol_stat_relation(
     OUT tablespace oid,
@@ -217,6 +283,20 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 CREATE FUNCTION entresol_prewarm(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
+-- The same for the relations of this database, small ones first, as many as there is room for.
+CREATE FUNCTION entresol_prewarm() RETURNS bigint
+AS 'MODULE_PATHNAME', 'entresol_prewarm_database' LANGUAGE C STRICT;
+
+-- Writes a file that names the pages in the cache, those of most use first; returns how many. Without a path:
+-- entresol.manifest in the cluster's folder, which base backups have.
+CREATE FUNCTION entresol_dump_manifest(path text DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C;
+
+-- Brings the pages that such a file names into the cache, of all databases, as many as there is room for; returns
+-- how many entered.
+CREATE FUNCTION entresol_load_manifest(path text DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C;
+
 -- Removes the blocks of a relation from the cache, dirty ones to their files; returns how many were there.
 CREATE FUNCTION entresol_evict(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
@@ -243,11 +323,14 @@ WHERE provider = 'entresol' AND label = 'keep-out' AND classoid = 'pg_catalog.pg
 
 -- Only pg_monitor reads, only superusers act.
 REVOKE ALL ON FUNCTION entresol_stat(), entresol_state(), entresol_stat_latency(), entresol_stat_backend(),
-    entresol_stat_relation(), entresol_stat_statements(), entresol_kept_out(), entresol_stat_reset(), entresol_drain(),
-    entresol_prewarm(regclass), entresol_evict(regclass), entresol_keep_out(regclass, boolean) FROM PUBLIC;
-REVOKE ALL ON entresol_stat, entresol_stat_latency, entresol_stat_backend, entresol_stat_relation,
-    entresol_stat_statements, entresol_kept_out FROM PUBLIC;
+    entresol_stat_io(), entresol_benefit(), entresol_stat_relation(), entresol_stat_statements(), entresol_kept_out(),
+    entresol_stat_reset(), entresol_drain(), entresol_prewarm(regclass), entresol_prewarm(),
+    entresol_dump_manifest(text), entresol_load_manifest(text), entresol_evict(regclass),
+    entresol_keep_out(regclass, boolean) FROM PUBLIC;
+REVOKE ALL ON entresol_stat, entresol_stat_latency, entresol_stat_backend, entresol_stat_io, entresol_benefit,
+    entresol_stat_relation, entresol_stat_statements, entresol_kept_out FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION entresol_stat(), entresol_state(), entresol_stat_latency(), entresol_stat_backend(),
-    entresol_stat_relation(), entresol_stat_statements(), entresol_kept_out() TO pg_monitor;
-GRANT SELECT ON entresol_stat, entresol_stat_latency, entresol_stat_backend, entresol_stat_relation,
-    entresol_stat_statements, entresol_kept_out TO pg_monitor;
+    entresol_stat_io(), entresol_benefit(), entresol_stat_relation(), entresol_stat_statements(),
+    entresol_kept_out() TO pg_monitor;
+GRANT SELECT ON entresol_stat, entresol_stat_latency, entresol_stat_backend, entresol_stat_io, entresol_benefit,
+    entresol_stat_relation, entresol_stat_statements, entresol_kept_out TO pg_monitor;

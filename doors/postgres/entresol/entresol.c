@@ -18,6 +18,7 @@
 #include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
+#include "utils/memutils.h"
 
 PG_MODULE_MAGIC;
 
@@ -31,6 +32,7 @@ Size		door_memory_bytes;
 bool		drain_at_shutdown;
 bool		door_is_through;
 int			door_statements;
+char	   *door_writes_per_day;
 
 static char *flash;
 static int	size_mb;
@@ -38,7 +40,6 @@ static int	policy = 2;
 static int	mode;
 static int	objects;
 static int	workers = 8;
-static char *writes_per_day;
 
 static shmem_request_hook_type previous_request;
 static shmem_startup_hook_type previous_startup;
@@ -142,11 +143,15 @@ define_settings(void)
 	DefineCustomStringVariable("entresol.writes_per_day",
 							   "How much may be written to the flash in a day.",
 							   "\"unlimited\", device writes such as \"0.5x\", or bytes such as \"200G\".",
-							   &writes_per_day, "unlimited", PGC_POSTMASTER, 0, check_writes_per_day, NULL, NULL);
+							   &door_writes_per_day, "unlimited", PGC_SIGHUP, 0, check_writes_per_day, NULL, NULL);
 	DefineCustomBoolVariable("entresol.drain_at_shutdown",
 							 "Writes all dirty pages of the cache to their files at shutdown.",
 							 "The cluster does not need its flash then, until it is started again.",
 							 &drain_at_shutdown, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("entresol.manifest_every",
+							"Time between two manifests of the pages in the cache.",
+							"Pages that the last one names are read into the cache at the start, as it has room. 0: none are written.",
+							&door_manifest_every, 0, 0, INT_MAX / 1000, PGC_POSTMASTER, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("entresol.statements",
 							"Statements in entresol_stat_statements.",
 							"0: there are none. They are told apart by their query identifiers (compute_query_id).",
@@ -166,7 +171,7 @@ request_memory(void)
 		.version_folder = TABLESPACE_VERSION_DIRECTORY,
 		.policy = policies[policy].name,
 		.mode = modes[mode].name,
-		.writes_per_day = writes_per_day,
+		.writes_per_day = MemoryContextStrdup(TopMemoryContext, door_writes_per_day),
 		.flash_bytes = (uint64) size_mb * 1024 * 1024,
 		.objects = objects,
 		.processes = MaxBackends + NUM_AUXILIARY_PROCS + SPARE_PROCESSES,
@@ -226,6 +231,7 @@ set_up_memory(void)
 static const char *const settings[] = {
 	"entresol.flash", "entresol.size", "entresol.policy", "entresol.mode", "entresol.objects",
 	"entresol.workers", "entresol.writes_per_day", "entresol.drain_at_shutdown", "entresol.statements",
+	"entresol.manifest_every",
 };
 
 /* Whether pg_control says that the cache may have pages that are newer than the files. */
@@ -247,23 +253,21 @@ is_needed(void)
  * nothing is cached then. A cache that the cluster needs is opened, to be drained before anything else: see
  * startup(). What another flash knows of the files is void.
  *
- * In a single-user server there is no worker. Then, and without a flash, the cluster is refused if it needs its
- * cache.
+ * A single-user server opens the cache itself if the cluster needs it, and drains it at its end. Without a flash
+ * the cluster is refused if it needs its cache.
  */
 static bool
 is_wanted(void)
 {
-	bool		is_possible = IsPostmasterEnvironment && flash[0] != '\0';
 	bool		needed = is_needed();
+	bool		is_possible = flash[0] != '\0' && (IsPostmasterEnvironment || needed);
 
 	if (needed && !is_possible)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("database cluster needs its flash cache"),
 				 errdetail("The cache may have pages that are newer than the files of the cluster."),
-				 IsPostmasterEnvironment ?
-				 errhint("Set \"entresol.flash\" to the flash that the cluster had before. To be without it, set \"entresol.drain_at_shutdown\" to on, start the server with its flash, and stop it.") :
-				 errhint("A single-user server cannot use it. Start the server with its flash and with \"entresol.drain_at_shutdown\" set to on, and stop it.")));
+				 errhint("Set \"entresol.flash\" to the flash that the cluster had before. To be without it, set \"entresol.drain_at_shutdown\" to on, start the server with its flash, and stop it.")));
 	if (!is_possible || !IsBinaryUpgrade || needed)
 		return is_possible;
 	if (unlink(LABEL_FILE) != 0 && errno != ENOENT)
@@ -319,4 +323,5 @@ _PG_init(void)
 	shmem_startup_hook = set_up_memory;
 	door_watch_statements();
 	door_register_worker();
+	door_register_warmer();
 }

@@ -65,13 +65,20 @@ is_told_to_end(void)
 		(MyBackendType == B_BG_WRITER && ShutdownRequestPending);
 }
 
+/* A process without a postmaster is one of its own: see open_alone(). */
+static inline bool
+door_has_postmaster(void)
+{
+	return !IsUnderPostmaster || PostmasterIsAliveInternal();
+}
+
 /* Called between waits for the cache, possibly with locks: then nothing but this ends a wait. */
 static bool
 interrupted(void)
 {
 	if (wait_ends == BY_INTERRUPTS ? InterruptPending : wait_ends == BY_END_OR_CANCEL && is_told_to_end())
 		return true;
-	return !PostmasterIsAliveInternal();
+	return !door_has_postmaster();
 }
 
 /* A wait for the cache begins. In critical sections nothing ends it. */
@@ -92,7 +99,7 @@ end_wait(int code)
 {
 	pgstat_report_wait_end();
 	wait_ends = BY_NOTHING;
-	if (likely(code != ENT_INTERRUPTED) || !PostmasterIsAliveInternal())
+	if (likely(code != ENT_INTERRUPTED) || !door_has_postmaster())
 		return false;
 	if (InterruptHoldoffCount == 0)
 		CHECK_FOR_INTERRUPTS();
@@ -140,7 +147,7 @@ fail(int code)
 				 errmsg("terminating, since the postmaster has ended")));
 
 	/* The worker has died, or is about to. The postmaster will end us, too. */
-	for (int waited = 0; waited < PATIENCE_US && PostmasterIsAliveInternal(); waited += POLL_US)
+	for (int waited = 0; waited < PATIENCE_US && door_has_postmaster(); waited += POLL_US)
 		pg_usleep(POLL_US);
 	ereport(PANIC,
 			(errcode(ERRCODE_IO_ERROR),
@@ -166,7 +173,7 @@ wait_for_state(DoorState state)
 {
 	while (door_state() < state)
 	{
-		if (!PostmasterIsAliveInternal())
+		if (!door_has_postmaster())
 			ereport(FATAL, (errmsg("terminating, since the postmaster has ended")));
 		if (CritSectionCount == 0)
 			CHECK_FOR_INTERRUPTS();
@@ -250,6 +257,14 @@ attach(void)
 		(void) door_is_there();
 }
 
+/* The server is about to read from disk what the cache lacks. It allocates nothing in critical sections. */
+void
+door_time_disk(void)
+{
+	if (CritSectionCount == 0)
+		ent_time_disk((io_direct_flags & IO_DIRECT_DATA) != 0);
+}
+
 static uint32
 residency(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint32 nblocks, bool *cached)
 {
@@ -260,6 +275,8 @@ residency(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint32
 	if (!door_is_there())
 		return nblocks;
 	code = ent_residency(door_fork_of(rlocator, forknum), blkno, nblocks, missed, &same, cached);
+	if (missed)
+		door_time_disk();
 	missed = false;
 	check(code);
 	return same;
@@ -579,6 +596,21 @@ drain_for_upgrade(void)
 	ereport(LOG, (errmsg("the flash cache was drained, and is not used in binary upgrade mode")));
 }
 
+/*
+ * A single-user server has no worker: it opens the cache itself, which it needs, and drains it at its end. Nothing
+ * pulls victims out of its shared buffers, and no notes are taken.
+ */
+static void
+open_alone(void)
+{
+	int			code = door_open_cache();
+
+	door_show_messages();
+	if (code == ENT_DONE)
+		ereport(LOG, (errmsg("the flash cache is drained when this server ends")));
+	door_set_state(code == ENT_DONE ? DOOR_SERVING : code == ENT_FAILED ? DOOR_OFF : DOOR_REFUSED);
+}
+
 static void
 startup(const FlashCacheStartup *at)
 {
@@ -590,8 +622,12 @@ startup(const FlashCacheStartup *at)
 		.backup = at->backup,
 		.in_use = at->in_use,
 		.target = ArchiveRecoveryRequested && recoveryTarget != RECOVERY_TARGET_UNSET,
+		.alone = !IsUnderPostmaster,
 	};
-	door_set_state(DOOR_ASKED);
+	if (IsUnderPostmaster)
+		door_set_state(DOOR_ASKED);
+	else
+		open_alone();
 	for (int waited = 0; door_state() == DOOR_ASKED; waited += POLL_US)
 	{
 		process_startup_interrupts();
@@ -672,10 +708,20 @@ shutdown_hook(void)
 	 */
 	if (IsUnderPostmaster)
 		ProcessConfigFile(PGC_SIGHUP);
-	if (!drain_at_shutdown || door_is_through || door_state() == DOOR_OFF)
+	if (door_state() == DOOR_OFF)
 		return;
-	door_set_state(DOOR_DRAINING);
-	wait_for_state(DOOR_DRAINED);
+	if (!IsUnderPostmaster)
+	{
+		ent_detach();
+		door_drain();
+	}
+	else if (drain_at_shutdown && !door_is_through)
+	{
+		door_set_state(DOOR_DRAINING);
+		wait_for_state(DOOR_DRAINED);
+	}
+	else
+		return;
 	if (door_state() == DOOR_DRAINED)
 		SetControlFileCacheBit(false, true);
 	else

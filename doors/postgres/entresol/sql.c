@@ -9,8 +9,6 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/buf_internals.h"
-#include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
@@ -23,10 +21,8 @@ PG_FUNCTION_INFO_V1(entresol_stat_relation);
 PG_FUNCTION_INFO_V1(entresol_stat_reset);
 PG_FUNCTION_INFO_V1(entresol_drain);
 PG_FUNCTION_INFO_V1(entresol_evict);
-PG_FUNCTION_INFO_V1(entresol_prewarm);
-
-/* Between two tries to hand a page to a cache without room. */
-#define RETRY_US 1000
+PG_FUNCTION_INFO_V1(entresol_stat_io);
+PG_FUNCTION_INFO_V1(entresol_benefit);
 
 void
 door_check_loaded(void)
@@ -39,8 +35,8 @@ door_check_loaded(void)
 }
 
 /* Whether there are counters to be read. */
-static bool
-has_answered(int code)
+bool
+door_has_answered(int code)
 {
 	if (code == ENT_DONE)
 		return true;
@@ -62,7 +58,7 @@ entresol_stat(PG_FUNCTION_ARGS)
 	door_check_loaded();
 	if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE || description->natts != ENT_STATS)
 		elog(ERROR, "entresol_stat() has other columns than the library; update the extension");
-	is_there = has_answered(ent_stat(&stat));
+	is_there = door_has_answered(ent_stat(&stat));
 	for (int i = 0; i < ENT_STATS; i++)
 	{
 		nulls[i] = !is_there;
@@ -105,13 +101,14 @@ entresol_stat_latency(PG_FUNCTION_ARGS)
 	static const char *const names[ENT_LATENCIES] = {
 		[ENT_TOOK_READ] = "read",[ENT_TOOK_STAGE] = "stage",[ENT_TOOK_FLASH_WRITE] = "flash write",
 		[ENT_TOOK_BACKGROUND] = "dequeue",[ENT_TOOK_CHECKPOINT] = "checkpoint",
+		[ENT_TOOK_FLASH_SYNC] = "flash sync",
 	};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	EntLatency	rows[ENT_LATENCIES];
 
 	door_check_loaded();
 	InitMaterializedSRF(fcinfo, 0);
-	if (!has_answered(ent_latencies(rows)))
+	if (!door_has_answered(ent_latencies(rows)))
 		return (Datum) 0;
 	for (int i = 0; i < ENT_LATENCIES; i++)
 	{
@@ -136,7 +133,7 @@ entresol_stat_backend(PG_FUNCTION_ARGS)
 	StaticAssertStmt(BACKEND_NUM_TYPES <= ENT_BACKEND_KINDS, "each type of backend has a row");
 	door_check_loaded();
 	InitMaterializedSRF(fcinfo, 0);
-	if (!has_answered(ent_backends(rows)))
+	if (!door_has_answered(ent_backends(rows)))
 		return (Datum) 0;
 	for (int i = 0; i < BACKEND_NUM_TYPES; i++)
 	{
@@ -153,11 +150,125 @@ entresol_stat_backend(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* Columns of entresol_stat_io: those of pg_stat_io. */
+#define IO_COLUMNS 20
+
+typedef struct IoRow
+{
+	const char *who;
+	EntIo		io;
+	bool		reads;			/* this is no NULL */
+	bool		writes;
+} IoRow;
+
+static void
+put_io(ReturnSetInfo *result, const IoRow *row)
+{
+	const EntIo *io = &row->io;
+	Datum		values[IO_COLUMNS];
+	bool		nulls[IO_COLUMNS];
+	int			at = 0;
+	struct
+	{
+		bool		is_there;
+		uint64		count;
+		int			unit;		/* 0: pages; 1: their bytes; 2: milliseconds of microseconds */
+	}			columns[] = {
+		{row->reads, io->reads, 0}, {row->reads, io->reads, 1}, {row->reads, io->read_us, 2},
+		{row->writes, io->writes, 0}, {row->writes, io->writes, 1}, {row->writes, io->write_us, 2},
+		/* Writebacks, and extends with their bytes. */
+		{false, 0, 0}, {false, 0, 2}, {false, 0, 0}, {false, 0, 1}, {false, 0, 2},
+		{!row->writes, io->hits, 0}, {row->writes, io->evictions, 0}, {row->writes, io->reuses, 0},
+		{row->writes, io->syncs, 0}, {row->writes, io->sync_us, 2},
+	};
+
+	StaticAssertStmt(lengthof(columns) + 4 == IO_COLUMNS, "each column has a value");
+	memset(nulls, 0, sizeof(nulls));
+	values[at++] = CStringGetTextDatum(row->who);
+	values[at++] = CStringGetTextDatum("relation");
+	values[at++] = CStringGetTextDatum("normal");
+	for (int i = 0; i < lengthof(columns); i++, at++)
+	{
+		nulls[at] = !columns[i].is_there;
+		values[at] = columns[i].unit == 2 ? Float8GetDatum(columns[i].count / 1000.0) :
+			Int64GetDatum((int64) columns[i].count * (columns[i].unit == 1 ? BLCKSZ : 1));
+	}
+	nulls[at] = door->reset == 0;
+	values[at] = TimestampTzGetDatum(door->reset);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* Processes read the flash; the cache's own threads write it, and read what they write to the files. */
+Datum
+entresol_stat_io(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	EntIo		rows[ENT_BACKEND_KINDS + 1];
+	IoRow		row = {.reads = true};
+
+	door_check_loaded();
+	InitMaterializedSRF(fcinfo, 0);
+	if (result->setDesc->natts != IO_COLUMNS)
+		elog(ERROR, "entresol_stat_io() has other columns than the library; update the extension");
+	if (!door_has_answered(ent_io(rows)))
+		return (Datum) 0;
+	for (int i = 0; i < BACKEND_NUM_TYPES; i++)
+	{
+		row.who = GetBackendTypeDesc((BackendType) i);
+		row.io = rows[i];
+		if (row.io.reads + row.io.hits > 0)
+			put_io(result, &row);
+	}
+	row = (IoRow) {.who = "entresol worker", .io = rows[ENT_BACKEND_KINDS], .reads = true, .writes = true};
+	put_io(result, &row);
+	return (Datum) 0;
+}
+
+Datum
+entresol_benefit(PG_FUNCTION_ARGS)
+{
+	TupleDesc	description;
+	EntBenefit	benefit;
+	Datum		values[12];
+	bool		nulls[lengthof(values)];
+	double		saved_s;
+	int			at = 0;
+
+	door_check_loaded();
+	if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE ||
+		description->natts != lengthof(values))
+		elog(ERROR, "entresol_benefit() has other columns than the library; update the extension");
+	if (!door_has_answered(ent_benefit(&benefit)))
+		PG_RETURN_NULL();
+	memset(nulls, 0, sizeof(nulls));
+	values[at++] = TimestampTzGetDatum(time_t_to_timestamptz((pg_time_t) benefit.since_s));
+	values[at++] = Int64GetDatum((int64) benefit.seconds);
+	values[at++] = Int64GetDatum((int64) benefit.disk_reads_saved);
+	values[at++] = Int64GetDatum(benefit.disk_writes_saved);
+	/* Milliseconds of a page. */
+	nulls[at] = benefit.disk_read_ns == 0;
+	values[at++] = Float8GetDatum(benefit.disk_read_ns / 1e6);
+	nulls[at] = benefit.disk_write_ns == 0;
+	values[at++] = Float8GetDatum(benefit.disk_write_ns / 1e6);
+	/* What was not measured, is not known to be saved. */
+	saved_s = (benefit.disk_reads_saved * (double) benefit.disk_read_ns +
+			   benefit.disk_writes_saved * (double) benefit.disk_write_ns) / 1e9;
+	values[at++] = Float8GetDatum(saved_s);
+	values[at++] = Int64GetDatum((int64) benefit.flash_write_bytes);
+	for (int i = 0; i < lengthof(benefit.hit_permille); i++)
+	{
+		nulls[at] = benefit.hit_permille[i] < 0;
+		values[at++] = Float8GetDatum(benefit.hit_permille[i] / 10.0);
+	}
+	values[at++] = CStringGetTextDatum(benefit.forecast);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
+}
+
 Datum
 entresol_stat_reset(PG_FUNCTION_ARGS)
 {
 	door_check_loaded();
-	if (has_answered(ent_stat_reset()))
+	if (door_has_answered(ent_stat_reset()))
 	{
 		LWLockAcquire(door->kept_lock, LW_EXCLUSIVE);
 		door->reset = GetCurrentTimestamp();
@@ -177,7 +288,7 @@ entresol_stat_relation(PG_FUNCTION_ARGS)
 	door_check_loaded();
 	InitMaterializedSRF(fcinfo, 0);
 	rows = palloc_extended(sizeof(EntRelation) * door_options.objects, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	if (!has_answered(ent_relations(rows, door_options.objects, &n)))
+	if (!door_has_answered(ent_relations(rows, door_options.objects, &n)))
 		return (Datum) 0;
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -207,8 +318,8 @@ entresol_drain(PG_FUNCTION_ARGS)
 }
 
 /* A relation with files that the cache may have pages of. */
-static Relation
-open_relation(Oid relid)
+Relation
+door_open_relation(Oid relid)
 {
 	Relation	relation = relation_open(relid, AccessShareLock);
 
@@ -244,94 +355,11 @@ entresol_evict(PG_FUNCTION_ARGS)
 	Evicted		evicted = {0};
 
 	door_check_loaded();
-	relation = open_relation(PG_GETARG_OID(0));
+	relation = door_open_relation(PG_GETARG_OID(0));
 	evicted.fork.tablespace = relation->rd_locator.spcOid;
 	evicted.fork.database = relation->rd_locator.dbOid;
 	evicted.fork.relation = relation->rd_locator.relNumber;
 	(void) door_wait(work_evict, &evicted);
 	relation_close(relation, AccessShareLock);
 	PG_RETURN_INT64((int64) evicted.all);
-}
-
-/*
- * Copies a block out of shared buffers if it is clean there. As in GetVictimBuffer(): the copy is made before
- * the last look at the buffer, so that it has no change that is not on disk.
- */
-static bool
-copy_clean(Buffer buffer, BlockNumber block, char *copy)
-{
-	BufferDesc *header = GetBufferDescriptor(buffer - 1);
-	uint32		state;
-
-	memcpy(copy, BufferGetPage(buffer), BLCKSZ);
-	state = LockBufHdr(header);
-	UnlockBufHdr(header, state);
-	if ((state & (BM_VALID | BM_DIRTY | BM_PERMANENT)) != (BM_VALID | BM_PERMANENT) || PageIsNew((Page) copy))
-		return false;
-	PageSetChecksumInplace((Page) copy, block);
-	return true;
-}
-
-/* Hands one block to the cache, waiting for room. True: it was taken. */
-static bool
-warm_block(Relation relation, EntFork fork, BlockNumber block, BufferAccessStrategy strategy)
-{
-	static PGIOAlignedBlock copy;
-
-	for (;;)
-	{
-		Buffer		buffer = ReadBufferExtended(relation, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
-		int			code = ENT_DISK_ONLY;
-
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (copy_clean(buffer, block, copy.data))
-			code = ent_stage(fork, block, copy.data, PageGetLSN((Page) copy.data), 0);
-		UnlockReleaseBuffer(buffer);
-		door_check(code);
-		if (code != ENT_FULL)
-			return code == ENT_DONE;
-		CHECK_FOR_INTERRUPTS();
-		pg_usleep(RETRY_US);
-	}
-}
-
-/*
- * Brings the blocks of a relation into the cache that are not there. Those that are dirty in shared buffers
- * enter when they leave them. Returns how many entered.
- */
-Datum
-entresol_prewarm(PG_FUNCTION_ARGS)
-{
-	Relation	relation;
-	BlockNumber blocks;
-	BufferAccessStrategy strategy;
-	EntFork		fork = {0};
-	int64		warmed = 0;
-
-	door_check_loaded();
-	relation = open_relation(PG_GETARG_OID(0));
-	if (!RelationIsPermanent(relation) || door_kept(relation->rd_locator) != KEPT_NOT)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not for the flash cache", RelationGetRelationName(relation)),
-				 errdetail("It is temporary or unlogged, or is kept out.")));
-	fork.tablespace = relation->rd_locator.spcOid;
-	fork.database = relation->rd_locator.dbOid;
-	fork.relation = relation->rd_locator.relNumber;
-	strategy = GetAccessStrategy(BAS_BULKREAD);
-	blocks = RelationGetNumberOfBlocks(relation);
-	for (BlockNumber block = 0; block < blocks; block++)
-	{
-		bool		is_here = false;
-
-		CHECK_FOR_INTERRUPTS();
-		(void) flash_cache->residency(relation->rd_locator, MAIN_FORKNUM, block, 1, &is_here);
-		if (door_state() == DOOR_OFF)
-			break;
-		if (!is_here && warm_block(relation, fork, block, strategy))
-			warmed++;
-	}
-	FreeAccessStrategy(strategy);
-	relation_close(relation, AccessShareLock);
-	PG_RETURN_INT64(warmed);
 }

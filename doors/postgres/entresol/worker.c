@@ -76,8 +76,8 @@ wait_a_little(void)
 }
 
 /* Opens the cache. The engine's threads inherit the mask: signals are for the main thread. */
-static int
-open_cache(void)
+int
+door_open_cache(void)
 {
 	sigset_t	all,
 				before;
@@ -141,11 +141,26 @@ look_at(const EntEvent *event)
 	}
 }
 
+/* The settings were read again. */
+static void
+limit_writes(void)
+{
+	static char last[64];
+	bool		is_first = last[0] == '\0';
+
+	if (strncmp(last, door_writes_per_day, sizeof(last) - 1) == 0)
+		return;
+	strlcpy(last, door_writes_per_day, sizeof(last));
+	if (!is_first && ent_worker_limit(door_writes_per_day) == ENT_DONE)
+		ereport(LOG, (errmsg("the flash cache takes \"%s\" of writes in a day from now on", door_writes_per_day)));
+}
+
 static void
 serve(MemoryContext context)
 {
 	bool		is_redone = false;
 
+	limit_writes();
 	while (!leave && door_state() != DOOR_DRAINING)
 	{
 		EntEvent	event = {0};
@@ -154,6 +169,7 @@ serve(MemoryContext context)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			limit_writes();
 		}
 		if (!PostmasterIsAliveInternal())
 			proc_exit(1);
@@ -171,8 +187,8 @@ serve(MemoryContext context)
 }
 
 /* Writes what the engine has said last to the log. */
-static void
-show_messages(void)
+void
+door_show_messages(void)
 {
 	EntEvent	event = {0};
 
@@ -180,29 +196,28 @@ show_messages(void)
 		look_at(&event);
 }
 
-static void
-drain(void)
+void
+door_drain(void)
 {
-	int			code = ent_worker_close(true, door_redo());
+	/* In binary upgrade mode files are about to be replaced by name: see drain_for_upgrade(). */
+	int			code = ent_worker_close(IsBinaryUpgrade ? ENT_CLOSE_RELEASED : ENT_CLOSE_DRAINED, door_redo());
 
 	if (code != ENT_DONE)
 		strlcpy(door->message, door_error(), sizeof(door->message));
-	show_messages();
+	door_show_messages();
 	door_set_state(code == ENT_DONE ? DOOR_DRAINED : DOOR_NOT_DRAINED);
-	while (!leave)
-		wait_a_little();
 }
 
 /* The flash stays as it is, warm. */
 static void
 close_cache(void)
 {
-	int			code = ent_worker_close(false, door_redo());
+	int			code = ent_worker_close(ENT_CLOSE_WARM, door_redo());
 
 	if (code != ENT_DONE)
 		ereport(LOG, (errmsg("the flash cache was not closed in order: %s", door_error()),
 					  errdetail("It will be opened as after a crash.")));
-	show_messages();
+	door_show_messages();
 }
 
 void
@@ -224,7 +239,7 @@ entresol_worker(Datum arg)
 		wait_a_little();
 	if (leave)
 		proc_exit(0);
-	code = open_cache();
+	code = door_open_cache();
 	if (code != ENT_DONE)
 	{
 		/* The startup process says why, and ends the server, or goes on without. */
@@ -233,14 +248,18 @@ entresol_worker(Datum arg)
 			wait_a_little();
 		proc_exit(0);
 	}
-	show_messages();
+	door_show_messages();
 	door_set_state(DOOR_SERVING);
 	/* What this thread pulls enters the cache as any other process's pages do. */
 	door_attach();
 	serve(context);
 	ent_detach();
 	if (door_state() == DOOR_DRAINING)
-		drain();
+	{
+		door_drain();
+		while (!leave)
+			wait_a_little();
+	}
 	else
 		close_cache();
 	proc_exit(0);

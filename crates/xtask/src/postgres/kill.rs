@@ -94,7 +94,8 @@ fn refused_without_the_cache(bench: &Bench, server: &Server<'_>) -> Result<()> {
         }
     }
     let mut single = program("postgres");
-    single.args(["--single", "-D"]).arg(server.data()).arg("template1").stdin(Stdio::null());
+    single.args(["--single", "-D"]).arg(server.data()).args(["-c", "shared_preload_libraries=", "template1"]);
+    single.stdin(Stdio::null());
     let said = output(&mut single);
     if !said.as_ref().is_err_and(|why| format!("{why:#}").contains("database cluster needs its flash cache"))
     {

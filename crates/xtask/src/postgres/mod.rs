@@ -17,8 +17,10 @@ mod loopback;
 mod model;
 mod module;
 mod path;
+mod patroni;
 mod run;
 mod server;
+mod single;
 mod snapshot;
 pub mod source;
 mod sql;
@@ -30,6 +32,7 @@ mod tools;
 mod try_version;
 mod upgrade;
 pub mod version;
+mod warm;
 
 pub use bench::{BenchArgs, bench};
 pub use build::{BuildArgs, build};

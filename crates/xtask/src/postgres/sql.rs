@@ -6,6 +6,8 @@ use super::server::Server;
 use super::test::Bench;
 use crate::programs::output;
 use anyhow::{Context, Result, bail};
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub(super) fn test(bench: &Bench) -> Result<()> {
     let configuration =
@@ -16,6 +18,8 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     server.query("CREATE EXTENSION entresol")?;
     let sql = Sql(&server);
     views(&sql)?;
+    io(&sql, bench.build.version().major)?;
+    benefit(&sql)?;
     reset(&sql)?;
     warm_and_evict(&sql)?;
     keep_out(&sql)?;
@@ -23,6 +27,7 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     if bench.build.version().major >= 18 {
         explain::test(&sql)?;
     }
+    budget(&sql)?;
     roles(&sql)?;
     server.check_log()?;
     server.stop()?;
@@ -88,7 +93,7 @@ fn views(sql: &Sql<'_>) -> Result<()> {
     sql.expect(
         "SELECT operation, count > 0, total_us >= count OR operation = 'read' OR operation = 'stage'
          FROM entresol_stat_latency",
-        "read|t|t\nstage|t|t\nflash write|t|t\ndequeue|t|t\ncheckpoint|t|t",
+        "read|t|t\nstage|t|t\nflash write|t|t\ndequeue|t|t\ncheckpoint|t|t\nflash sync|t|t",
     )?;
     sql.expect(
         "SELECT backend_type, hits > 0, staged_dirty > 0 FROM entresol_stat_backend
@@ -105,6 +110,75 @@ fn views(sql: &Sql<'_>) -> Result<()> {
         "SELECT string_agg(name, ' ' ORDER BY name) FROM pg_wait_events WHERE name LIKE 'Entresol%'",
         "EntresolCheckpoint EntresolDestage EntresolForget EntresolRead EntresolStage",
     )
+}
+
+/// `entresol_stat_io` has the columns of pg_stat_io, and agrees with the other views.
+fn io(sql: &Sql<'_>, major: u32) -> Result<()> {
+    if major >= 18 {
+        sql.expect(
+            "SELECT string_agg(attname, ' ' ORDER BY attnum) FILTER (WHERE attrelid = 'pg_stat_io'::regclass)
+                  = string_agg(attname, ' ' ORDER BY attnum) FILTER (WHERE attrelid = 'entresol_stat_io'::regclass)
+             FROM pg_attribute WHERE attnum > 0",
+            "t",
+        )?;
+    }
+    // What a query reads itself, one view has and the other one has not.
+    sql.expect(
+        "SELECT abs(sum(reads) - min(flash_hits)) < 200, abs(sum(hits) - min(staging_hits)) < 200,
+             sum(reads) > 1000, sum(read_bytes) = 8192 * sum(reads), sum(read_time) > 0, count(writes)
+         FROM entresol_stat_io io, entresol_stat WHERE io.backend_type <> 'entresol worker'",
+        "t|t|t|t|t|0",
+    )?;
+    sql.expect(
+        "SELECT reads = dequeue_reads, abs(writes - flash_writes) < 200, write_bytes = 8192 * writes, write_time > 0,
+             evictions = destaged, reuses = second_chances, fsyncs > 0, fsync_time > 0, io.stats_reset IS NULL
+         FROM entresol_stat_io io, entresol_stat WHERE backend_type = 'entresol worker'",
+        "t|t|t|t|t|t|t|t|t",
+    )?;
+    sql.expect(
+        "SELECT count(DISTINCT backend_type) = count(*), min(object), max(object), max(context) FROM entresol_stat_io",
+        "t|relation|relation|normal",
+    )
+}
+
+/// What was saved is what was counted, times what the disk takes.
+fn benefit(sql: &Sql<'_>) -> Result<()> {
+    sql.expect(
+        "SELECT seconds BETWEEN 0 AND 3600, abs(disk_reads_saved - flash_hits - staging_hits) < 200,
+             abs(disk_writes_saved - staged_dirty + destaged) < 200, disk_read_ms > 0, disk_write_ms > 0,
+             abs(disk_seconds_saved - (disk_reads_saved * disk_read_ms + disk_writes_saved * disk_write_ms) / 1000) < 1e-3,
+             abs(b.flash_write_bytes - s.flash_write_bytes) < 200 * 8192
+         FROM entresol_benefit b, entresol_stat s",
+        "t|t|t|t|t|t|t",
+    )?;
+    sql.expect(
+        "SELECT hit_percent, hit_percent_half, hit_percent_twice, forecast LIKE 'none: the cache is too small%'
+         FROM entresol_benefit",
+        "|||t",
+    )
+}
+
+/// The budget of writes to flash changes by reload.
+fn budget(sql: &Sql<'_>) -> Result<()> {
+    let is_over = |writes: &str, expected: &str| -> Result<()> {
+        sql.0.query(&format!("ALTER SYSTEM SET entresol.writes_per_day = '{writes}'"))?;
+        let before = sql.0.said();
+        sql.0.query("SELECT pg_reload_conf()")?;
+        let until = Instant::now() + Duration::from_secs(60);
+        while !sql.0.said_since(before)?.contains(&format!("takes \"{writes}\" of writes in a day")) {
+            if Instant::now() > until {
+                bail!("sql: the worker has not seen entresol.writes_per_day = {writes}");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        // Clean pages stay out until what has bypassed the cache is durable.
+        (0..3).try_for_each(|_| sql.0.query("CHECKPOINT").map(drop))?;
+        sql.0.query("SELECT entresol_stat_reset()")?;
+        sql.0.query("UPDATE pgbench_accounts SET filler = filler WHERE aid % 4 = 0")?;
+        sql.expect("SELECT over_budget > 100 FROM entresol_stat", expected)
+    };
+    is_over("1M", "t")?;
+    is_over("unlimited", "f")
 }
 
 fn reset(sql: &Sql<'_>) -> Result<()> {
@@ -246,9 +320,9 @@ fn statements(sql: &Sql<'_>) -> Result<()> {
 
 fn roles(sql: &Sql<'_>) -> Result<()> {
     sql.0.query("CREATE ROLE reader LOGIN; CREATE ROLE monitor LOGIN IN ROLE pg_monitor")?;
-    let views =
-        ["", "_latency", "_backend", "_relation", "_statements"].map(|view| format!("entresol_stat{view}"));
-    for view in views.iter().map(String::as_str).chain(["entresol_kept_out"]) {
+    let views = ["", "_latency", "_backend", "_io", "_relation", "_statements"]
+        .map(|view| format!("entresol_stat{view}"));
+    for view in views.iter().map(String::as_str).chain(["entresol_kept_out", "entresol_benefit"]) {
         sql.expect(&format!("SET ROLE monitor; SELECT count(*) >= 0 FROM {view}"), "t")?;
         sql.refuse(&format!("SET ROLE reader; SELECT count(*) FROM {view}"), "permission denied for view")?;
         sql.refuse(&format!("SET ROLE reader; SELECT {view}()"), "permission denied for function")?;
@@ -257,6 +331,9 @@ fn roles(sql: &Sql<'_>) -> Result<()> {
         "entresol_drain()",
         "entresol_stat_reset()",
         "entresol_prewarm('warm')",
+        "entresol_prewarm()",
+        "entresol_dump_manifest()",
+        "entresol_load_manifest()",
         "entresol_evict('warm')",
         "entresol_keep_out('warm')",
     ] {

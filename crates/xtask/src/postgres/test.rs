@@ -3,8 +3,8 @@
 use super::build::{Build, BuildArgs, IoMethod, can_be_made, make};
 use super::cache::{ENTRESOL, THROUGH};
 use super::{
-    binding, dies, disk, failover, faults, keep_out, kill, model, module, path, snapshot, sql, standby,
-    suites, tap, upgrade,
+    binding, dies, disk, failover, faults, keep_out, kill, model, module, path, patroni, single, snapshot,
+    sql, standby, suites, tap, upgrade, warm,
 };
 use crate::paths;
 use crate::programs::{User, is_root, output};
@@ -44,6 +44,11 @@ enum Suite {
     FlashSnapshot,
     /// Relations that are kept out of the cache: rewrites, crashes, dumps, a standby.
     FlashKept,
+    /// A cache is warm after a drained restart; pages enter before they are needed, of a database and by
+    /// manifests.
+    FlashWarm,
+    /// A single-user server recovers a cluster with its flash, and drains it.
+    FlashSingle,
     /// Damaged pages on flash: no query gets a wrong answer.
     FlashFaults,
     /// The flash's path stops resolving: new sessions read what the others do.
@@ -67,6 +72,9 @@ enum Suite {
     /// The primary is killed under load, its synchronous standby promoted, and the old primary rewound; as
     /// many times as `--rounds` says. Only if named.
     FlashFailover,
+    /// Three nodes with a flash each, by Patroni and etcd: switch-overs and failovers under load, as many as
+    /// `--rounds` says; in the gate three, if both are there.
+    FlashPatroni,
 }
 
 /// What runs if nothing is named.
@@ -85,6 +93,8 @@ const ALL: &[Suite] = &[
     Suite::FlashSnapshot,
     Suite::FlashSql,
     Suite::FlashKept,
+    Suite::FlashWarm,
+    Suite::FlashSingle,
     Suite::FlashFaults,
     Suite::FlashPath,
     Suite::FlashUpgrade,
@@ -102,11 +112,14 @@ const GATE: &[Suite] = &[
     Suite::FlashSnapshot,
     Suite::FlashSql,
     Suite::FlashKept,
+    Suite::FlashWarm,
+    Suite::FlashSingle,
     Suite::FlashFaults,
     Suite::FlashPath,
     Suite::FlashUpgrade,
     Suite::FlashStandby,
     Suite::FlashFailover,
+    Suite::FlashPatroni,
 ];
 
 /// What the gate runs on the major version before the newest one.
@@ -165,6 +178,8 @@ pub(super) struct Bench {
     pub build: Build,
     pub user: User,
     pub steps: Steps,
+    /// The suites were named.
+    named: bool,
 }
 
 /// Whether `user` may enter the folder of the servers.
@@ -190,7 +205,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
     }
     let mut build = make(&arguments.build)?;
     arguments.io_method.map_or(Ok(()), |method| build.set_io_method(method))?;
-    let bench = Bench::new(build, user)?;
+    let bench = Bench { named: !arguments.only.is_empty(), ..Bench::new(build, user)? };
     let chosen = match arguments.suites {
         _ if !arguments.only.is_empty() => &arguments.only[..],
         Choice::Usual => ALL,
@@ -213,7 +228,7 @@ impl Bench {
         module::install_hooktrace(&build)?;
         module::install_extension(&build)?;
         println!("PostgreSQL {}", build.version());
-        Ok(Bench { build, user, steps })
+        Ok(Bench { build, user, steps, named: false })
     }
 
     fn run(&self, suite: Suite, rounds: u32, scripts: &[String]) -> Result<()> {
@@ -232,6 +247,8 @@ impl Bench {
             Suite::FlashSnapshot => snapshot::test(self, rounds),
             Suite::FlashSql => sql::test(self),
             Suite::FlashKept => keep_out::test(self),
+            Suite::FlashWarm => warm::test(self),
+            Suite::FlashSingle => single::test(self),
             Suite::FlashFaults => faults::test(self),
             Suite::FlashPath => path::test(self),
             Suite::FlashUpgrade => upgrade::test(self),
@@ -242,6 +259,7 @@ impl Bench {
             Suite::FlashContrib => suites::contrib(self, &ENTRESOL),
             Suite::ThroughContrib => suites::contrib(self, &THROUGH),
             Suite::FlashFailover => failover::test(self, rounds),
+            Suite::FlashPatroni => patroni::test(self, rounds, self.named),
         }
     }
 }
