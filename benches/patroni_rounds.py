@@ -70,6 +70,8 @@ postgresql:
   bin_dir: {bin}
   pgpass: {folder}/pgpass
   use_unix_socket: false
+  create_replica_methods: [anew]
+  anew: {{command: {anew}}}
   remove_data_directory_on_rewind_failure: true
   remove_data_directory_on_diverged_timelines: true
   pg_hba: ['local all all trust', 'host all all 127.0.0.1/32 trust', 'host replication all 127.0.0.1/32 trust']
@@ -85,9 +87,22 @@ postgresql:
 
 POST = """#!/bin/sh
 exec {bin}/psql -X -q -v ON_ERROR_STOP=1 -d "$1" \\
+  -c "CREATE ROLE rewinder LOGIN" \\
   -c "GRANT EXECUTE ON FUNCTION pg_backup_start(text, boolean) TO rewinder" \\
   -c "CREATE TABLE written (writer int, number bigint, filler text, PRIMARY KEY (writer, number))" \\
   -c "CREATE EXTENSION entresol" -c "CREATE EXTENSION amcheck"
+"""
+
+
+# A new copy of the primary needs a flash that no other cluster needs: what was on it is of files that are gone.
+ANEW = """#!/bin/sh
+for argument in "$@"; do
+  case "$argument" in
+    --connstring=*) source=${{argument#--connstring=}} ;;
+  esac
+done
+rm -f {flash}
+exec {bin}/pg_basebackup -D {data} -d "$source" -X stream -c fast
 """
 
 
@@ -138,12 +153,16 @@ class Node:
         self.data, self.flash = os.path.join(self.folder, "data"), os.path.join(self.folder, "flash")
         post = os.path.join(self.folder, "post.sh")
         config = os.path.join(self.folder, "patroni.yml")
-        with open(post, "w", encoding="utf-8") as file:
-            file.write(POST.format(bin=cluster.bin))
-        os.chmod(post, 0o755)
+        anew = os.path.join(self.folder, "anew.sh")
+        scripts = {post: POST.format(bin=cluster.bin),
+                   anew: ANEW.format(bin=cluster.bin, flash=self.flash, data=self.data)}
+        for path, text in scripts.items():
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(path, 0o755)
         with open(config, "w", encoding="utf-8") as file:
             file.write(CONFIG.format(name=self.name, rest=rest, port=port, etcd=cluster.etcd_hosts, data=self.data,
-                                     bin=cluster.bin, folder=self.folder, flash=self.flash, post=post,
+                                     bin=cluster.bin, folder=self.folder, flash=self.flash, post=post, anew=anew,
                                      flash_size=FLASH))
         cluster.own(self.folder)
         self.patroni = Process([sys.executable, "-m", "patroni", config],
@@ -227,11 +246,13 @@ class Cluster:
         ports = free_ports(2 * NODES + 2 * NODES)
         self.etcd_clients = ports[:NODES]
         self.etcd_hosts = ",".join(f"127.0.0.1:{port}" for port in self.etcd_clients)
-        self.etcds = [self.start_etcd(at, ports[NODES:2 * NODES]) for at in range(NODES)]
-        self.nodes = []
-        self.writers, self.load = [], None
+        self.peers, self.of_nodes = ports[NODES:2 * NODES], ports[2 * NODES:]
+        self.etcds, self.nodes, self.writers, self.load = [], [], [], None
+
+    def start(self):
+        self.etcds = [self.start_etcd(at, self.peers) for at in range(NODES)]
         for number in range(NODES):
-            self.nodes.append(Node(self, number + 1, ports[2 * NODES + number], ports[3 * NODES + number]))
+            self.nodes.append(Node(self, number + 1, self.of_nodes[number], self.of_nodes[NODES + number]))
             if number == 0:
                 self.wait_for("the first node leads", lambda: self.leader() is not None)
 
@@ -342,6 +363,7 @@ class Cluster:
             os.remove(leader.flash)
             self.wait_for("another node leads", lambda: self.leader_of_others(leader))
             leader.patroni.start()
+            self.wait_for("the node is made anew", lambda: self.is_made_anew(leader))
         else:
             victim = self.etcd_leader()
             victim.kill()
@@ -360,6 +382,16 @@ class Cluster:
             except urllib.error.HTTPError:
                 return self.leader() not in (None, leader)
         self.wait_for("the switch-over is done", is_done)
+
+    def is_made_anew(self, node):
+        """Asks for it, as `patronictl reinit` does: a node refuses to start without its flash."""
+        body = json.dumps({"force": True}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{node.rest}/reinitialize", data=body, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
 
     def leader_of_others(self, frozen):
         """Whether a node other than this one leads, as the others say."""
@@ -448,6 +480,7 @@ def main():
     arguments = parser.parse_args()
     cluster = Cluster(arguments)
     try:
+        cluster.start()
         rows = run(cluster, arguments)
         total = cluster.check()
         single = count_in_logs(cluster, "the flash cache is drained when this server ends")
