@@ -68,8 +68,9 @@ sub name_flash
 	my @wanted = grep { !/^(entresol|hooktrace)?$/ } split /\s*,\s*/, ($libraries[-1] // '');
 	# The oracles are over the hooks of the module before them.
 	my $wanted = join ',', @wanted, 'entresol', 'hooktrace';
-	# In write-back mode a copy of a running cluster's files without a backup_label is refused.
-	my $mode = $0 =~ /042_low_level_backup/ ? 'write-through' : 'write-back';
+	# In write-back mode a copy of a running cluster's files without a backup_label is refused. 017_shm runs
+	# single-user servers after crashes.
+	my $mode = $0 =~ /042_low_level_backup|017_shm/ ? 'write-through' : 'write-back';
 	my $settings = $ENV{ENTRESOL_TAP_SETTINGS} // '';
 	$node->append_conf('postgresql.conf', qq{
 ${settings}shared_preload_libraries = '$wanted'
