@@ -198,6 +198,29 @@ impl Between {
         closed::look(life, media, &self.oracles, !seed).map(|()| 1)
     }
 
+    /// The options of a life: now and then in another mode.
+    fn options_in_a_mode(&mut self) -> Result<CacheOptions, String> {
+        let options = self.options.clone();
+        if self.rng.below(4) > 0 {
+            return Ok(options);
+        }
+        let modes = self.cache.modes();
+        options.in_mode(modes[self.rng.below(modes.len() as u64) as usize]).map_err(failed)
+    }
+
+    /// Lets power fail at the operation `cut_off` of a life. Now and then in the open, with its repairs:
+    /// true.
+    fn cuts_off(&mut self, life: &Life<'_>, cut_off: u64, sim_seed: u64) -> bool {
+        let early = self.restarts > 0 && self.rng.below(4) == 0;
+        let writes = if early { life.writes_of_an_open(sim_seed) } else { Vec::new() };
+        let at = match writes.len() as u64 {
+            0 => cut_off,
+            count => writes[self.rng.below(count) as usize] + self.rng.below(2),
+        };
+        life.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
+        early
+    }
+
     /// One life.
     fn live(&mut self, examined: Examined) -> Result<(), String> {
         let cut_off = self.cut_off();
@@ -206,11 +229,7 @@ impl Between {
         let [flash, disk, label_file] = self.left.each_ref().map(after_kill);
         let journal = after_kill(&self.journal);
         let steps = 20 + self.rng.below(if self.cache.learns() { 1500 } else { 120 });
-        let mut options = self.options.clone();
-        if self.rng.below(4) == 0 {
-            let mode = self.cache.modes()[self.rng.below(self.cache.modes().len() as u64) as usize];
-            options = options.in_mode(mode).map_err(failed)?;
-        }
+        let mut options = self.options_in_a_mode()?;
         let (sim_seed, mut choices) = (self.rng.next_u64(), Rng::new(self.rng.next_u64()));
         if Rng::new(sim_seed ^ STAYS).below(2) == 0 {
             options = without_writeback(self.cache, options);
@@ -235,14 +254,7 @@ impl Between {
             passes_trims: self.oracles.len() == 1 && Rng::new(sim_seed ^ TRIMS).below(2) == 0,
             without_flash: failing == Some(Failing::Gone),
         };
-        // Now and then in the open, with its repairs.
-        let early = self.restarts > 0 && self.rng.below(4) == 0;
-        let writes = if early { this.writes_of_an_open(sim_seed) } else { Vec::new() };
-        let at = match writes.len() as u64 {
-            0 => cut_off,
-            count => writes[self.rng.below(count) as usize] + self.rng.below(2),
-        };
-        this.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
+        let early = self.cuts_off(&this, cut_off, sim_seed);
         let moments = Moments::of(&this, &self.oracles, self.restarts > 0, sim_seed ^ MOMENTS);
         let observer = (examined == Examined::Moments).then(|| moments.observer());
         let (is_new, is_promised) = (self.restarts == 0, self.was_killed && cache.door.is_some());
@@ -251,10 +263,7 @@ impl Between {
             oracles.iter().for_each(|oracle| oracle.lock().may_lose_in_open());
         }
         let plan = this.plan.clone();
-        let begins = |in_open| {
-            let planned = outage.as_ref().filter(|outage| outage.in_open == in_open);
-            planned.into_iter().for_each(|outage| plan.plan_outage(outage.after(plan.operations())));
-        };
+        let begins = |in_open| outage.iter().for_each(|outage| outage.begins(in_open, &plan));
         let lived = simulation(sim_seed).run(|| {
             begins(true);
             let may_fail = failing == Some(Failing::Breaks) || outage.is_some();

@@ -1,8 +1,8 @@
 //! Devices below a volume that fail for a while, and come back.
 //!
 //! Invariants: an error reaches the requests during which the device has refused one, or at most [`CALM`]
-//! before, and a client's next flush. In write-through an outage of the flash reaches none. After it, and twice the longest pause of a
-//! retry, each page can be read, and the second flush succeeds.
+//! before, and a client's next flush. In write-through an outage of the flash reaches none. After it, and
+//! twice the longest pause of a retry, each page can be read, and the second flush succeeds.
 
 use super::opened::Opened;
 use super::oracle::Shared;
@@ -88,9 +88,11 @@ impl Planned {
         self.outage.lasts
     }
 
-    /// The outage, in a life that has had `operations`.
-    pub fn after(&self, operations: u64) -> Outage {
-        Outage { at: operations + self.outage.at, ..self.outage.clone() }
+    /// Plans it from here on, if it is one in the open, or not, as `in_open` says.
+    pub fn begins(&self, in_open: bool, plan: &FaultPlan) {
+        if self.in_open == in_open {
+            plan.plan_outage(Outage { at: plan.operations() + self.outage.at, ..self.outage.clone() });
+        }
     }
 }
 
