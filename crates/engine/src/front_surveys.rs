@@ -39,7 +39,7 @@ impl SharedFront {
     /// the next call. `None`: there are no more.
     ///
     /// # Errors
-    /// As [`SharedFront::define`].
+    /// [`TierError::Gone`].
     pub fn names(
         &self,
         first: ObjectId,
