@@ -15,7 +15,7 @@ const RIG: &str = "hunt";
 
 /// The packages whose tests hunt, together, and what they are built with: so every build has the same
 /// configuration.
-const PACKAGES: [&str; 4] = ["entresol-block", "entresol-core", "entresol-engine", TESTKIT];
+const PACKAGES: [&str; 5] = ["entresol-block", "entresol-core", "entresol-engine", "entresol-pg", TESTKIT];
 /// Fronts stop at points, to be killed there.
 const FEATURES: &str = "entresol-testkit/hooks";
 
