@@ -15,6 +15,7 @@ entresol_runtime::coverage_points! {
     OPEN_COMPLETED = "open: an open that was cut off is completed first";
     SUPERBLOCK_DAMAGED = "open: a damaged superblock is passed by";
     IN_PLACE_REFUSED = "in place: refused, another program has written to a disk whose cache is needed";
+    IN_PLACE_ANY_CONTENT = "in place: a sector of the fingerprint may have any content while the disk cannot be synced";
     IN_PLACE_CHANGED = "in place: another program has written to the disk, its cache is emptied";
     IN_PLACE_GROWS = "disk in place: it grows while it is in use";
     IN_PLACE_GROWN = "in place: the disk has grown, and its fingerprint is made anew";
@@ -73,6 +74,7 @@ entresol_runtime::coverage_points! {
     MISSING_WRITTEN = "degraded: a page that the disk lacks is written there";
     MISSING_SALVAGED = "degraded: pages that the disk lacks are copied from the flash";
     MISSING_NONE = "degraded: the disk lacks no page any more";
+    LEAVING_HELD_UP = "failure: the disk fails, too, and is asked again";
     SWITCHED_OFF = "failure: nothing is dirty, the tier switches itself off";
     POISONED = "failure: the tier stops";
     UNBIND_FAILED = "failure: the flash cannot be unbound, the tier stops";

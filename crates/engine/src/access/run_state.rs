@@ -44,6 +44,8 @@ impl State {
 pub(crate) struct RunState {
     board: BoardRef,
     failure: TinyMutex<Option<TierError>>,
+    /// What a cache waits for, for long, that is leaving.
+    obstacle: TinyMutex<Option<TierError>>,
     notice: TinyMutex<Option<String>>,
 }
 
@@ -52,6 +54,7 @@ impl RunState {
         Self {
             board,
             failure: TinyMutex::new(Rank::Failure, None),
+            obstacle: TinyMutex::new(Rank::Failure, None),
             notice: TinyMutex::new(Rank::Failure, None),
         }
     }
@@ -86,6 +89,16 @@ impl RunState {
     /// Ends a running cache. A failed one stays what it is.
     pub(crate) fn stop(&self) {
         self.leave_for(State::Closed);
+    }
+
+    /// A first failure cannot be dealt with for now, and requests are not to wait longer for that.
+    pub(crate) fn is_held_up(&self, by: TierError) {
+        *self.obstacle.lock() = Some(by);
+    }
+
+    /// See [`RunState::is_held_up`].
+    pub(crate) fn obstacle(&self) -> Option<TierError> {
+        self.obstacle.lock().clone()
     }
 
     /// The disk alone serves from now on; `notice` says why.

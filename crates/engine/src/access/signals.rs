@@ -69,13 +69,25 @@ impl Signals {
     }
 
     /// True if the cache runs, false if it is switched off and the disk alone serves.
+    ///
+    /// # Errors
+    /// Why it does not run; or that of the disk, if the flash has failed and the disk fails, too, for long.
     pub(crate) fn check_running(&self) -> Result<bool, TierError> {
+        self.check_state(|| self.state.obstacle())
+    }
+
+    /// As [`Signals::check_running`]; the cache may be leaving for as long as there is no error of
+    /// `held_up`.
+    fn check_state(&self, held_up: impl Fn() -> Option<TierError>) -> Result<bool, TierError> {
         loop {
             match self.state.now() {
                 State::Running => return Ok(true),
                 State::Off | State::Degraded => return Ok(false),
                 State::Leaving => {
                     let seen = self.progress.epoch();
+                    if let Some(error) = held_up() {
+                        return Err(error);
+                    }
                     if self.state.now() == State::Leaving {
                         self.await_progress(seen)?;
                     }
@@ -93,10 +105,10 @@ impl Signals {
         }
     }
 
-    /// As [`Signals::check_running`]; an interruption changes nothing.
+    /// As [`Signals::check_running`]; an interruption changes nothing, nor does a long wait.
     pub(super) fn check_running_in_any_case(&self) -> Result<bool, TierError> {
         loop {
-            match self.check_running() {
+            match self.check_state(|| None) {
                 Err(TierError::Interrupted) => {}
                 checked => return checked,
             }

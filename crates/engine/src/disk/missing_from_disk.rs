@@ -88,7 +88,10 @@ impl MissingFromDisk {
     ) -> Result<(), TierError> {
         let missing = self.pages.get_or_init(|| Missing::none(Some(rescue)));
         let label = self.label.read()?;
-        let failed = (label.cache, label.epoch);
+        // A try before this one may have ended between the copies of the label.
+        let is_named = label.failed_epoch != 0;
+        let failed = (label.cache, if is_named { label.failed_epoch } else { label.epoch });
+        let name = |label: &mut Label| if is_named { () } else { name(label) };
         missing.flash_fails(&self.label.device(), failed, newer, || self.label.change(name))
     }
 

@@ -5,6 +5,7 @@
 //! | `floor` | the devices and the access to the cache, and what a ring and slots both need |
 //! | `ring`, `slots` | the two placements of pages on flash |
 //! | `room` | one or the other |
+//! | `leaver` | a cache of raw pages goes on without its flash, which has failed |
 //! | `requests` | requests of users that `access` cannot answer alone |
 //! | `serve` | what is done for fronts in other processes |
 //! | `life` | opening, closing, and releasing the disk |
@@ -23,6 +24,7 @@ mod budget;
 mod deletes;
 mod detach;
 mod floor;
+mod leaver;
 mod life;
 mod page_cache;
 mod parts;

@@ -5,6 +5,7 @@ use super::floor::wanted::WantedPages;
 use super::floor::writeback::WritebackTask;
 use super::floor::writers::WriterLoop;
 use super::floor::{Floor, Ground};
+use super::leaver::Leaver;
 use super::life::close::Closer;
 use super::life::detach::Detacher;
 use super::life::loss::Losses;
@@ -26,6 +27,8 @@ pub(crate) struct Parts {
     pub writes: Writes,
     pub wanted: Arc<WantedPages>,
     pub writeback: Option<WritebackTask>,
+    /// Of a tier that goes on when its flash fails.
+    pub leaver: Option<Leaver>,
     pub closer: Closer,
     pub detacher: Detacher,
     pub losses: Losses,
@@ -43,6 +46,7 @@ impl Parts {
         let wanted = Arc::new(WantedPages::new(&floor));
         Self {
             writeback: WritebackTask::new(&floor, &wanted),
+            leaver: Leaver::new(&floor, &room),
             writers: WriterLoop::new(&floor),
             writes: Writes::new(&floor, &room),
             closer: Closer::new(&floor, &room),

@@ -1,6 +1,7 @@
 //! The tasks of a tier: their names, and what each does until the tier stops.
 
 use super::floor::writeback::WritebackTask;
+use super::leaver::Leaver;
 use super::parts::Parts;
 use super::ring::Ring;
 use super::serve::Server;
@@ -26,11 +27,9 @@ pub(super) fn of(parts: &Parts) -> Vec<(String, Work)> {
                 |parts| in_ring(parts, |ring| ring.confirmer.iter().for_each(|confirmer| confirmer.task()));
             add("flash confirmer", confirm);
         }
-        if ring.degrader.is_some() {
-            let degrade: Work =
-                |parts| in_ring(parts, |ring| ring.degrader.iter().for_each(|degrader| degrader.task()));
-            add("flash failures", degrade);
-        }
+    }
+    if parts.leaver.is_some() {
+        add("flash failures", |parts| parts.leaver.iter().for_each(Leaver::task));
     }
     if parts.writeback.is_some() {
         add("flash writeback", |parts| parts.writeback.iter().for_each(WritebackTask::task));

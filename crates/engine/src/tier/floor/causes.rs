@@ -58,8 +58,11 @@ impl Causes {
     }
 
     /// Whether what `due` is for is durable, of a cache that has failed. It releases no slot.
-    pub(crate) fn is_settled(&self, due: &Settle) -> bool {
-        due.suffices() && (!due.needs_sync() || self.disk.sync().is_ok())
+    pub(crate) fn is_settled(&self, due: &Settle) -> Result<bool, TierError> {
+        if due.suffices() && due.needs_sync() {
+            self.disk.sync()?;
+        }
+        Ok(due.suffices())
     }
 
     /// The tasks that wait for it are told.

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 /// How long the disk is asked again to take a page before the page is kept.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// How long the disk takes no page before pages are held over for writers that wait.
 const OUTAGE: Duration = Duration::from_millis(50);
 /// The first pause between two tries. Each is twice as long as the one before, and none is longer than
@@ -224,11 +224,17 @@ impl DiskTrouble {
 impl Retry<'_> {
     /// Waits until the next try is due. False: the tier ends.
     pub(crate) fn pause(&mut self) -> bool {
+        let state = self.trouble.state.clone();
+        self.pause_unless(|| state.is_stopped())
+    }
+
+    /// As [`Retry::pause`]; `ends` says whether the task ends.
+    pub(crate) fn pause_unless(&mut self, ends: impl Fn() -> bool) -> bool {
         let begun = now();
         let until = begun + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         while now() < until {
-            if self.trouble.state.is_stopped() {
+            if ends() {
                 return false;
             }
             sleep(SLICE.min(until.since(now())));
@@ -237,7 +243,7 @@ impl Retry<'_> {
             }
         }
         self.trouble.signals.progress.notify_all();
-        !self.trouble.state.is_stopped()
+        !ends()
     }
 
     /// The disk has refused again.

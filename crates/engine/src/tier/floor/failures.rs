@@ -4,6 +4,9 @@
 //!   durably unbinds the flash from the disk, and then continues with the disk alone.
 //! - Otherwise, if no log stands above, the tier becomes degraded ([`super::super::ring::degrader`]).
 //! - Otherwise every later call returns [`TierError::Poisoned`].
+//!
+//! The first two need the disk. Where no log stands above, a task of their own carries them out
+//! ([`super::super::leaver`]): if the disk fails, too, it is asked again.
 
 use super::causes::Causes;
 use super::disk_trouble::DiskTrouble;
@@ -20,9 +23,8 @@ use entresol_shm::Gone;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
-/// What a tier has that can become degraded: the word between those that fail and the task that deals with
-/// it.
-pub(crate) struct Degrading {
+/// The word between those that meet a failure of the flash and the task that deals with it.
+pub(crate) struct Failing {
     /// Why the flash has failed, until that is dealt with.
     failure: TinyMutex<Option<TierError>>,
     /// For the task that deals with it.
@@ -33,7 +35,7 @@ pub(crate) struct Degrading {
     jobs: AtomicU32,
 }
 
-impl Default for Degrading {
+impl Default for Failing {
     fn default() -> Self {
         Self {
             failure: TinyMutex::new(Rank::Failure, None),
@@ -44,14 +46,14 @@ impl Default for Degrading {
     }
 }
 
-impl Degrading {
+impl Failing {
     /// The task is to look again: the tier ends, or has failed in another way.
     fn wake(&self, ends: bool) {
         self.ends.fetch_or(ends, SeqCst);
         self.wakes.notify_all();
     }
 
-    /// Notifications so far, for [`Degrading::wait`].
+    /// Notifications so far, for [`Failing::wait`].
     pub(crate) fn epoch(&self) -> u64 {
         self.wakes.epoch()
     }
@@ -85,8 +87,8 @@ pub(crate) struct Failures {
     signals: Arc<Signals>,
     disk: Arc<DiskPages>,
     causes: Arc<Causes>,
-    /// Of a cache that can go on without its flash though pages on it are newer.
-    pub degrading: Option<Arc<Degrading>>,
+    /// Of a cache with no log above.
+    pub failing: Option<Arc<Failing>>,
     served: Option<Arc<ServedSegment>>,
     trouble: Arc<DiskTrouble>,
     cache: Uuid,
@@ -102,11 +104,11 @@ pub(crate) struct Job<'a>(&'a Failures);
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        if let Some(degrading) = &self.0.degrading
-            && degrading.jobs.fetch_sub(1, SeqCst) == 1
+        if let Some(failing) = &self.0.failing
+            && failing.jobs.fetch_sub(1, SeqCst) == 1
             && self.0.state.is_stopped()
         {
-            degrading.wakes.notify_all();
+            failing.wakes.notify_all();
         }
     }
 }
@@ -117,7 +119,7 @@ impl Failures {
         disk: &Arc<DiskPages>,
         causes: &Arc<Causes>,
         trouble: &Arc<DiskTrouble>,
-        degrading: Option<Arc<Degrading>>,
+        failing: Option<Arc<Failing>>,
         served: Option<Arc<ServedSegment>>,
         cache: Uuid,
     ) -> Self {
@@ -130,7 +132,7 @@ impl Failures {
             signals: access.signals.clone(),
             disk,
             causes,
-            degrading,
+            failing,
             served,
             trouble,
             cache,
@@ -143,8 +145,8 @@ impl Failures {
     /// A job may begin that moves pages. `None`: the tier does not run any more.
     pub(crate) fn begin_job(&self) -> Option<Job<'_>> {
         // Counted first. Then a task that changes the state waits for this job, or the job sees the state.
-        if let Some(degrading) = &self.degrading {
-            degrading.jobs.fetch_add(1, SeqCst);
+        if let Some(failing) = &self.failing {
+            failing.jobs.fetch_add(1, SeqCst);
         }
         let job = Job(self);
         (!self.state.is_stopped()).then_some(job)
@@ -166,33 +168,27 @@ impl Failures {
         };
         let Ok(first) = first else { return self.give_up() };
         if let Some((unsaved, dying)) = first {
-            let flash_failed = matches!(error, TierError::Device { role: "flash", .. });
-            // A forgotten page may be the newest version of it until what makes it dead is durable.
-            let is_dead = dying.is_none_or(|dying| self.causes.is_settled(&dying));
-            // The record of lost pages is still kept.
-            let is_kept = self.disk.missing.has_lost() && self.degrading.is_some();
-            let nothing_lost = unsaved.pages == 0 && is_dead && !is_kept;
-            match () {
-                () if flash_failed && nothing_lost => self.switch_off(&error, unsaved),
-                () if is_dead && self.can_degrade(&error) => self.begin_to_degrade(&error),
-                () => self.state.poison(poison(&error, unsaved)),
+            match &self.failing {
+                Some(failing) if is_of_flash(&error) => *failing.failure.lock() = Some(error),
+                _ => {
+                    // A forgotten page may be the newest version of it until what makes it dead is durable.
+                    let is_dead = dying.is_none_or(|dying| self.causes.is_settled(&dying).unwrap_or(false));
+                    let flash_failed = matches!(error, TierError::Device { role: "flash", .. });
+                    let nothing_lost = unsaved.pages == 0 && is_dead;
+                    let left =
+                        if flash_failed && nothing_lost { self.switch_off(&error) } else { Err(error) };
+                    left.unwrap_or_else(|error| self.state.poison(poison(&error, unsaved)));
+                }
             }
         }
         self.wake_all();
     }
 
-    /// Whether the tier can go on without its flash after this error, though pages on it are newer.
-    pub(crate) fn can_degrade(&self, error: &TierError) -> bool {
-        let is_of_flash =
-            matches!(error, TierError::Device { role: "flash", .. } | TierError::Damaged { .. });
-        self.degrading.is_some() && is_of_flash
-    }
-
-    /// Leaves the rest to the task that waits for it. The tier runs no more, and requests wait.
-    pub(crate) fn begin_to_degrade(&self, error: &TierError) {
-        if let Some(degrading) = &self.degrading {
-            *degrading.failure.lock() = Some(error.clone());
-        }
+    /// The tier stops: the task that was to deal with a failure has met `error`.
+    pub(crate) fn stop_for_good(&self, error: &TierError) {
+        let unsaved = self.directory.with(|partition| partition.unsaved()).unwrap_or_default();
+        self.state.poison(poison(error, unsaved));
+        self.wake_all();
     }
 
     /// Processes share the memory, and it cannot be trusted any more: all fronts stop, and the cache's owner
@@ -203,21 +199,15 @@ impl Failures {
     }
 
     /// The flash has failed, and no page on it is needed: from now on the disk alone serves.
-    fn switch_off(&self, error: &TierError, unsaved: Unsaved) {
+    pub(crate) fn switch_off(&self, error: &TierError) -> Result<(), TierError> {
         // The flash has whole pages whose writes to disk a power failure could tear.
         let unbound = self.disk.sync().and_then(|()| self.unbind(self.cache));
-        match unbound {
-            Ok(()) => {
-                points::SWITCHED_OFF.reach();
-                let notice = format!("the flash tier is switched off, all goes on from disk: {error}");
-                events::switched_off(&notice);
-                self.state.switch_off(notice);
-            }
-            Err(unbound) => {
-                points::UNBIND_FAILED.reach();
-                self.state.poison(poison(&unbound, unsaved));
-            }
-        }
+        unbound.inspect_err(|_| points::UNBIND_FAILED.reach())?;
+        points::SWITCHED_OFF.reach();
+        let notice = format!("the flash tier is switched off, all goes on from disk: {error}");
+        events::switched_off(&notice);
+        self.state.switch_off(notice);
+        Ok(())
     }
 
     /// A task panics: poisons the tier and wakes all waiters. Does no I/O and never waits: a destructor calls
@@ -238,8 +228,8 @@ impl Failures {
         self.flushes.notify_all();
         self.dirty.notify_all();
         self.signals.progress.notify_all();
-        if let Some(degrading) = &self.degrading {
-            degrading.wake(false);
+        if let Some(failing) = &self.failing {
+            failing.wake(false);
         }
         if let Some(served) = &self.served {
             served.service.notify_all();
@@ -273,8 +263,8 @@ impl Failures {
         if let Some(served) = &self.served {
             served.ends.store(true, SeqCst);
         }
-        if let Some(degrading) = &self.degrading {
-            degrading.wake(true);
+        if let Some(failing) = &self.failing {
+            failing.wake(true);
         }
         self.wake_all();
     }
@@ -290,6 +280,11 @@ impl Drop for PanicGuard<'_> {
             self.0.panicked();
         }
     }
+}
+
+/// Whether the flash has failed, in a way that a cache with no log above goes on without it.
+fn is_of_flash(error: &TierError) -> bool {
+    matches!(error, TierError::Device { role: "flash", .. } | TierError::Damaged { .. })
 }
 
 /// The state of a tier that stops with `error`.

@@ -57,7 +57,7 @@ use dirt::Dirt;
 use disk_trouble::DiskTrouble;
 use disk_writes::DiskWrites;
 use entry::Entry;
-use failures::{Degrading, Failures};
+use failures::{Failing, Failures};
 use flash::Flash;
 use lost::LostPages;
 use object_log::ObjectLog;
@@ -110,8 +110,8 @@ impl Floor {
         let (flash, disk) = (Arc::new(flash), Arc::new(disk));
         let (page_format, cache) = (access.options.page_format, superblock.cache);
         let has_no_log_above = page_format.has_no_owner_with_a_log();
-        let can_degrade = has_no_log_above && access.options.objects == 0 && access.directory.is_log();
-        let degrading = can_degrade.then(Degrading::default).map(Arc::new);
+        let can_go_on = has_no_log_above && access.options.objects == 0;
+        let failing = can_go_on.then(Failing::default).map(Arc::new);
         let served = served.map(Arc::new);
         let upstream = Arc::new(Above::default());
         let notes = Arc::new(DurableNotes::default());
@@ -120,7 +120,7 @@ impl Floor {
         let causes = Arc::new(Causes::new(&access, &disk));
         let trouble = Arc::new(DiskTrouble::new(&access));
         let failures =
-            Arc::new(Failures::new(&access, &disk, &causes, &trouble, degrading, served.clone(), cache));
+            Arc::new(Failures::new(&access, &disk, &causes, &trouble, failing, served.clone(), cache));
         let budget = Arc::new(WriteBudget::new(&access));
         let disk_writes = Arc::new(DiskWrites::new(&access, &disk, &causes, &trouble));
         let objects = Arc::new(ObjectLog::new(&access, &flash, &renewals, cache));

@@ -1,5 +1,5 @@
 //! The flash has failed while it had pages that the disk lacks, and there is no log above: the tier continues
-//! from disk, and only reads the flash (docs/DESIGN.md, "Degraded").
+//! from disk, and only reads the flash (docs/DESIGN.md, "Degraded"). [`crate::tier::leaver`] says when.
 //!
 //! Invariants:
 //!
@@ -13,23 +13,14 @@ use crate::disk::binding::begin_epoch;
 use crate::disk::{DiskPages, Missing, PageRanges, RANGES_AT_FIRST};
 use crate::rescue::Rescue;
 use crate::tier::floor::Floor;
-use crate::tier::floor::failures::{Degrading, Failures, poison};
+use crate::tier::floor::failures::Failures;
 use crate::to_disk::READS_MAX;
 use crate::{TierError, events, points};
 use arrayvec::ArrayVec;
 use entresol_core::{Lookup, PageId};
 use entresol_format::Uuid;
-use entresol_runtime::sleep;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
-
-/// Times that pages which could not be read are tried again, and the pause before the first time. Each pause
-/// is twice as long as the one before.
-const RETRIES: u32 = 9;
-const PAUSE: Duration = Duration::from_secs(1);
-/// The task looks so often whether the tier ends.
-const SLICE: Duration = Duration::from_millis(50);
 
 /// See the module's header.
 pub(crate) struct Degrader {
@@ -39,79 +30,41 @@ pub(crate) struct Degrader {
     state: Arc<RunState>,
     disk: Arc<DiskPages>,
     failures: Arc<Failures>,
-    degrading: Arc<Degrading>,
     cache: Uuid,
 }
 
 impl Degrader {
     /// `None`: the tier cannot become degraded.
     pub(crate) fn new(floor: &Floor) -> Option<Self> {
+        floor.failures.failing.as_ref()?;
         Some(Self {
             directory: floor.access.directory.clone(),
             flash_pages: floor.access.flash_pages.clone(),
             rescuer: floor.access.rescuer.clone(),
             state: floor.access.state.clone(),
             disk: floor.disk.clone(),
-            degrading: floor.failures.degrading.clone()?,
             failures: floor.failures.clone(),
             cache: floor.superblocks.cache,
         })
-    }
-
-    /// Waits until the flash fails. Then makes the tier degraded, and copies to disk what it lacks.
-    pub(crate) fn task(&self) {
-        loop {
-            let seen = self.degrading.epoch();
-            let failure = self.degrading.take_failure();
-            if let Some(error) = failure {
-                if let Err(error) = self.degrade(&error) {
-                    return self.cannot_degrade(&error);
-                }
-                self.failures.wake_all();
-                break;
-            }
-            if self.is_degraded() {
-                break;
-            }
-            // A tier in state `Leaving` enters its final state soon.
-            if self.degrading.ends.load(SeqCst) && self.state.now() != State::Leaving {
-                return;
-            }
-            self.degrading.wait(seen);
-        }
-        let mut pause = PAUSE;
-        for _ in 0..=RETRIES {
-            match self.salvage_all(&self.degrading.ends) {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => events::not_salvaged(&error),
-            }
-            let until = entresol_runtime::now() + pause;
-            while entresol_runtime::now() < until {
-                if self.degrading.ends.load(SeqCst) {
-                    return;
-                }
-                sleep(SLICE);
-            }
-            pause *= 2;
-        }
     }
 
     pub(crate) fn is_degraded(&self) -> bool {
         self.state.now() == State::Degraded
     }
 
-    /// The flash has failed with `error`. Requests wait meanwhile.
-    fn degrade(&self, error: &TierError) -> Result<(), TierError> {
-        self.degrading.await_jobs();
-        let (durable, staged) = self.what_disk_lacks()?;
-        let lost = self.disk.missing.lost().map_or(0, |missing| missing.count().1.len());
-        let durable = self.make_few(durable, staged.ranges() + lost)?;
-        self.disk.missing.flash_fails(self.rescuer.clone(), (durable, staged), |label| {
-            (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);
-            begin_epoch(label);
-            (label.dirty_possible, label.lost) = (true, false);
-        })?;
+    /// The flash has failed with `error`, and no job is under way that moves pages. Requests wait meanwhile.
+    /// If the disk refuses a step of this, it may be called again.
+    pub(crate) fn degrade(&self, error: &TierError) -> Result<(), TierError> {
+        if self.disk.missing.since_failure().is_none() {
+            let (durable, staged) = self.what_disk_lacks()?;
+            let lost = self.disk.missing.lost().map_or(0, |missing| missing.count().1.len());
+            let durable = self.make_few(durable, staged.ranges() + lost)?;
+            self.disk.missing.flash_fails(self.rescuer.clone(), (durable, staged), |label| {
+                (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);
+                begin_epoch(label);
+                (label.dirty_possible, label.lost) = (true, false);
+            })?;
+        }
         // What is in memory alone, so that a flush has nothing to do.
         let mut buffer = AlignedBuffer::new(READS_MAX * self.flash_pages.page_bytes);
         let (mut from, missing) = (PageId(0), self.disk.missing.since_failure());
@@ -128,12 +81,6 @@ impl Degrader {
         events::degraded(&notice);
         self.state.degrade(notice);
         Ok(())
-    }
-
-    fn cannot_degrade(&self, error: &TierError) {
-        let unsaved = self.directory.with(|partition| partition.unsaved()).unwrap_or_default();
-        self.state.poison(poison(error, unsaved));
-        self.failures.wake_all();
     }
 
     /// The pages of which flash has a newer version than the disk, and those of which memory has one.
