@@ -35,7 +35,7 @@ pub use model::ModelDevice;
 pub use parts::ReadPart;
 pub use profile::{Model, Profile, Scale, UnknownProfile};
 pub use proved::{write_copies, write_proved};
-pub use redo::RedoDevice;
+pub use redo::{ReadKept, RedoDevice, WriteKeeper};
 pub use signature::{
     BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, FirstBlock, is_cut_off, put_over, signature,
 };

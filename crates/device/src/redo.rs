@@ -13,16 +13,49 @@
 //! - A sync with nothing to make durable does not reach the device.
 //! - What is remembered is bounded. A write that finds no room syncs first, and fails if that fails.
 //! - While bytes are written again, no write of a user is under way: it could be the newer one.
+//! - From a failed sync to the next good one, a [`WriteKeeper`] has all that is remembered, too, before the
+//!   write returns: for the program after a kill of this one.
 
 use crate::{AlignedBuffer, Counters, Device, DeviceError, Geometry, Io, QueuedFile};
 use entresol_runtime::sync::{Mutex, Rank, RwLock, TinyMutex};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// Bytes of a block that is remembered.
 const BLOCK_BYTES: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;
+
+/// Copies what it is asked for of a block of 4,096 bytes into a buffer of that length. Returns which of its
+/// eight sectors of 512 bytes that are: bit `n` for sector `n`.
+pub type ReadKept<'a> = &'a dyn Fn(u64, &mut [u8]) -> u8;
+
+/// Keeps writes outside of the program while a device cannot be synced. A failure of the device may have lost
+/// them there, and the program that remembers them may be killed.
+pub trait WriteKeeper: Send + Sync {
+    /// A sync has failed: keeps these blocks, by number, and ranges of zeros, in bytes, which are older.
+    ///
+    /// # Errors
+    /// The keeper's: nothing is kept.
+    fn begin(&self, zeros: &[Range<u64>], blocks: &[u64], read: ReadKept<'_>) -> Result<(), DeviceError>;
+    /// These blocks have been written since.
+    ///
+    /// # Errors
+    /// The keeper's: an older state may be kept.
+    fn wrote(&self, blocks: Range<u64>, read: ReadKept<'_>) -> Result<(), DeviceError>;
+    /// These bytes have been discarded since, or made zeros.
+    ///
+    /// # Errors
+    /// As [`WriteKeeper::wrote`].
+    fn cleared(&self, bytes: Range<u64>, are_zeros: bool, read: ReadKept<'_>) -> Result<(), DeviceError>;
+    /// Everything is durable on the device: nothing is kept from now on, durably.
+    ///
+    /// # Errors
+    /// The keeper's.
+    fn end(&self) -> Result<(), DeviceError>;
+}
+
 /// Bytes that are remembered, if nothing else is said.
 const REMEMBERED_BYTES: u64 = 16 << 20;
 /// Most requests of a batch in which bytes are written again.
@@ -70,6 +103,9 @@ pub struct RedoDevice<D> {
     is_unsettled: AtomicBool,
     /// Syncs that failed.
     failures: AtomicU64,
+    keeper: Option<Arc<dyn WriteKeeper>>,
+    /// The keeper has what is remembered. Changed while no write is under way.
+    is_kept: AtomicBool,
 }
 
 /// A part of a request: within one block.
@@ -213,7 +249,15 @@ impl<D: Device> RedoDevice<D> {
             is_broken: AtomicBool::new(false),
             is_unsettled: AtomicBool::new(true),
             failures: AtomicU64::new(0),
+            keeper: None,
+            is_kept: AtomicBool::new(false),
         }
+    }
+
+    /// While the device cannot be synced, `keeper` has what is remembered.
+    #[must_use]
+    pub fn kept_by(self, keeper: Arc<dyn WriteKeeper>) -> Self {
+        Self { keeper: Some(keeper), ..self }
     }
 
     /// Syncs that failed so far.
@@ -258,8 +302,14 @@ impl<D: Device> RedoDevice<D> {
         // The newest bytes: those of before may have been written over since.
         let _alone = self.turn.write();
         self.with_blocks(Blocks::begin);
+        self.keep_all();
         self.write_again()?;
         self.device.sync().inspect_err(|_| _ = self.failures.fetch_add(1, SeqCst))?;
+        // Before any other write: what is kept is older than that.
+        if let Some(keeper) = self.keeper() {
+            keeper.end()?;
+            self.is_kept.store(false, SeqCst);
+        }
         self.is_broken.store(false, SeqCst);
         self.with_blocks(Blocks::end);
         Ok(())
@@ -295,6 +345,40 @@ impl<D: Device> RedoDevice<D> {
             self.device.run(&mut batch)?;
         }
         Ok(())
+    }
+
+    /// The keeper gets all that is remembered, unless it has that. If it cannot, a kill of the program may
+    /// lose it: the device still takes writes.
+    fn keep_all(&self) {
+        let Some(keeper) = self.keeper.as_ref().filter(|_| self.keeper().is_none()) else { return };
+        let (zeros, mut numbers) = {
+            let blocks = self.blocks.lock();
+            (blocks.zeroing.clone(), blocks.syncing.keys().copied().collect::<Vec<u64>>())
+        };
+        numbers.sort_unstable();
+        let begun = keeper.begin(&zeros, &numbers, &|number, bytes| self.copy_block(number, bytes));
+        self.is_kept.store(begun.is_ok(), SeqCst);
+    }
+
+    /// The keeper, while it has what is remembered.
+    fn keeper(&self) -> Option<&dyn WriteKeeper> {
+        self.keeper.as_deref().filter(|_| self.is_kept.load(SeqCst))
+    }
+
+    /// These bytes have been discarded, or made `zeros`.
+    fn keep_cleared(&self, offset: u64, length: u64, zeros: bool) -> Result<(), DeviceError> {
+        let read = |number, bytes: &mut [u8]| self.copy_block(number, bytes);
+        self.keeper().map_or(Ok(()), |keeper| keeper.cleared(offset..offset + length, zeros, &read))
+    }
+
+    /// See [`ReadKept`].
+    fn copy_block(&self, number: u64, bytes: &mut [u8]) -> u8 {
+        let blocks = self.blocks.lock();
+        let of = [&blocks.syncing, &blocks.written].map(|of| of.get(&number));
+        of.into_iter().flatten().fold(0, |sectors, block| {
+            block.put(&(0..BLOCK_BYTES as usize), bytes);
+            sectors | block.sectors
+        })
     }
 
     /// Puts what is remembered of these bytes into the buffer.
@@ -337,7 +421,14 @@ impl<D: Device> Device for RedoDevice<D> {
         }
         for io in batch {
             match io {
-                Io::Write { offset, data } => self.with_blocks(|blocks| blocks.remember(*offset, data)),
+                Io::Write { offset, data } => {
+                    self.with_blocks(|blocks| blocks.remember(*offset, data));
+                    if let Some(keeper) = self.keeper() {
+                        let end = (*offset + data.len() as u64).div_ceil(BLOCK_BYTES);
+                        let read = |number, bytes: &mut [u8]| self.copy_block(number, bytes);
+                        keeper.wrote(*offset / BLOCK_BYTES..end, &read)?;
+                    }
+                }
                 Io::Read { offset, buffer } => self.overlay(*offset, buffer),
             }
         }
@@ -369,7 +460,7 @@ impl<D: Device> Device for RedoDevice<D> {
         self.is_unsettled.store(true, SeqCst);
         discarded?;
         self.with_blocks(|blocks| blocks.discard(offset, length));
-        Ok(())
+        self.keep_cleared(offset, length, false)
     }
 
     fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), DeviceError> {
@@ -384,7 +475,7 @@ impl<D: Device> Device for RedoDevice<D> {
             blocks.discard(offset, length);
             blocks.zeroed.push(offset..offset + length);
         });
-        Ok(())
+        self.keep_cleared(offset, length, true)
     }
 
     fn resize(&self, bytes: Option<u64>) -> Result<u64, DeviceError> {

@@ -15,6 +15,8 @@ entresol_runtime::coverage_points! {
     OPEN_COMPLETED = "open: an open that was cut off is completed first";
     SUPERBLOCK_DAMAGED = "open: a damaged superblock is passed by";
     IN_PLACE_REFUSED = "in place: refused, another program has written to a disk whose cache is needed";
+    REDO_KEPT = "in place: a sync of the disk has failed, and writes are kept in the label file";
+    REDO_CARRIED_OUT = "in place: writes that an earlier program could not sync are carried out";
     IN_PLACE_ANY_CONTENT = "in place: a sector of the fingerprint may have any content while the disk cannot be synced";
     IN_PLACE_CHANGED = "in place: another program has written to the disk, its cache is emptied";
     IN_PLACE_GROWS = "disk in place: it grows while it is in use";

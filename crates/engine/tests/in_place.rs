@@ -3,7 +3,9 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_device::{
+    Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Outage, RedoDevice, Survival,
+};
 use entresol_engine::{
     FlashTier, InPlaceDisk, Layer, Mode, PageCache, ReadRoute, Source, TierOptions, detach, disk_offset,
     flash_bytes,
@@ -11,8 +13,10 @@ use entresol_engine::{
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_format::label::LABEL_AREA_BYTES;
+use entresol_runtime::sleep;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 use support::{Moody, PAGE, PAGES, bytes_of, device_of, refusal, simulate, victim};
 
 fn options(mode: Mode) -> TierOptions {
@@ -339,6 +343,48 @@ fn a_sector_that_could_not_be_read_may_have_any_content() {
         let told = InPlaceDisk::open(disk, file).unwrap().1.expect("another program has written");
         assert!(told.contains("sector 0"), "{told}");
     }
+}
+
+/// 1. The disk's syncs fail, its writes do not: the first page is written again and again.
+/// 2. Power fails: the disk has any of these versions.
+/// 3. Or the disk can be synced again: the fingerprint knows its sectors as before.
+#[test]
+fn a_disk_that_cannot_be_synced_takes_writes_to_the_fingerprints_sectors() {
+    let fault = Fault::SyncErrorLosingWrites;
+    let outage = |plan: &FaultPlan| {
+        let lasts = Duration::from_secs(1 << 20);
+        plan.plan_outage(Outage { at: 0, lasts, device: "disk".to_owned(), faults: vec![fault] });
+    };
+    simulate(1, move || {
+        let plan = Arc::new(FaultPlan::none());
+        let disk = MemoryDevice::new("disk", PAGES * PAGE as u64);
+        let (disk, file) = (Arc::new(FaultyDevice::new("disk", disk, plan.clone())), file());
+        let redoing = Arc::new(RedoDevice::new(disk.clone() as Arc<dyn Device>));
+        let label = Arc::new(RedoDevice::new(file.clone() as Arc<dyn Device>));
+        let home = InPlaceDisk::create(redoing, label, PAGE as u32).unwrap();
+        put(&*home, 1).unwrap();
+        home.sync().unwrap();
+        outage(&plan);
+        for version in 2..12 {
+            put(&*home, version).unwrap();
+            expect_no_foreign_write(&disk, &file);
+            if version % 4 == 0 {
+                home.sync().unwrap_err();
+                sleep(Duration::from_secs(2));
+            }
+        }
+        plan.end_outage();
+        home.sync().unwrap();
+        for version in 12..15 {
+            put(&*home, version).unwrap();
+            expect_no_foreign_write(&disk, &file);
+            home.sync().unwrap();
+        }
+        disk.write(0, &[9; 512]).unwrap();
+        disk.sync().unwrap();
+        let told = InPlaceDisk::open(Arc::new(disk.after_crash(&Survival::None)), file).unwrap().1;
+        assert!(told.is_some_and(|told| told.contains("sector 0")));
+    });
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod owners_log;
 pub mod page;
 pub mod page_format;
 pub mod postgres;
+pub mod redo;
 pub mod segment;
 pub mod slots;
 pub mod stale;

@@ -3,7 +3,9 @@
 use crate::block::BlockHeader;
 use crate::label::RawLabel;
 use crate::page::PageHeader;
-use crate::{fingerprint, missing, owners_log, segment, slots, stale, summary, superblock::RawSuperblock};
+use crate::{
+    fingerprint, missing, owners_log, redo, segment, slots, stale, summary, superblock::RawSuperblock,
+};
 
 /// A field of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub fn tables() -> Vec<Table> {
         table!("Range of missing pages", missing::RawRange, first pages),
         table!("Fingerprint", fingerprint::RawFingerprint, header capacity seed sectors checksum zero),
         table!("Checksums of a sector", fingerprint::RawSums, before after),
+        table!("Writes that could not be synced", redo::RawRedo, header flags zero),
+        table!("Write that could not be synced", redo::RawRedoEntry, header number kind checksum offset length zero),
         table!("Group summary", summary::RawSummary, header cache epoch durable front entries stale ends written flushed revision),
         table!("Summary entry", summary::RawEntry, page lsn checksum flags),
         table!("Position in the owner's log", owners_log::RawLogPosition, timeline reserved lsn digest),

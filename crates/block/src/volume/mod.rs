@@ -65,7 +65,7 @@ use devices::Devices;
 use direct::Direct;
 use entresol_core::PageId;
 use entresol_device::{BufferPool, Device, RedoDevice};
-use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, ReadRoute, TierError};
+use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, ReadRoute, RedoLog, TierError};
 use entresol_runtime::sync::{Mutex, Rank, RwLock};
 use entresol_runtime::{Time, now};
 use ranges::Ranges;
@@ -135,7 +135,7 @@ impl Volume {
         let options = options.into();
         let devices = Devices::default();
         let (disk, label, flash) = devices.counted(disk, label, flash);
-        let home = InPlaceDisk::create(redoing(disk), redoing(label), options.page_bytes())?;
+        let home = InPlaceDisk::create(redoing(disk, &label), redoing_label(label), options.page_bytes())?;
         let tier = options.create(&flash, &home)?;
         let cache = Cache { tier, flash: Some(flash), options };
         Ok(Self::assemble(home, cache.options.page_bytes(), Some(cache), devices))
@@ -178,7 +178,7 @@ impl Volume {
     ) -> Result<(Self, Vec<String>), TierError> {
         let devices = Devices::default();
         let (disk, label, flash) = devices.counted(disk, label, flash);
-        let (home, changed) = InPlaceDisk::open(redoing(disk), redoing(label))?;
+        let (home, changed) = InPlaceDisk::open(redoing(disk, &label), redoing_label(label))?;
         let (tier, told) = options.open(&flash, &home)?;
         let notices = changed.into_iter().chain(told).collect();
         let options = options.for_a_new_life();
@@ -468,9 +468,15 @@ impl Volume {
     }
 }
 
-/// A device of which a failed sync loses nothing: no log above would write it again.
-fn redoing(device: Arc<dyn Device>) -> Arc<dyn Device> {
-    Arc::new(RedoDevice::new(device))
+/// A disk of which a failed sync loses nothing: no log above would write it again. The label's file keeps what
+/// such a failure may have lost, for the program after this one.
+fn redoing(disk: Arc<dyn Device>, label: &Arc<dyn Device>) -> Arc<dyn Device> {
+    Arc::new(RedoDevice::new(disk).kept_by(Arc::new(RedoLog::new(label.clone()))))
+}
+
+/// As [`redoing`], of the label's file.
+fn redoing_label(label: Arc<dyn Device>) -> Arc<dyn Device> {
+    Arc::new(RedoDevice::new(label))
 }
 
 /// A part of a request.

@@ -12,14 +12,15 @@
 //! only when the file durably has the checksums of both its old and its new content; so the fingerprint holds
 //! after a crash, too. A third content is written only when the second one is durable. After a write that
 //! failed, to the disk or to the file before it, the sector has either content: it is read before the file
-//! gets a third one. If it cannot be read then, it may have any content until a later write of it is durable.
+//! gets a third one. If it cannot be read then, it may have any content until a later write of it is durable;
+//! so it is, too, while the disk cannot be synced, if it keeps what is not durable.
 //!
 //! What it cannot see: writes to other sectors, such as a file system's to the middle of a large disk.
 
 mod grow;
 mod print;
 
-use super::{LabelState, binding, read_label, write_label};
+use super::{LabelState, binding, read_label, redo_log, write_label};
 use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
 use crate::syncs::Syncs;
@@ -30,13 +31,16 @@ use entresol_format::fingerprint::{
     COPIES, COPY_STRIDE, Fingerprint, LABEL_FILE_BYTES, SECTOR_BYTES, Sums, UNKNOWN, sectors,
 };
 use entresol_format::label::{LABEL_AREA_BYTES, Label};
-use entresol_runtime::random;
 use entresol_runtime::sync::{Mutex, Rank, RwLock};
+use entresol_runtime::{Time, now, random};
 use print::{read_print, read_sums};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
+/// After so long a disk that could not be synced for a sector of the fingerprint is asked again.
+const SYNC_AGAIN: Duration = Duration::from_secs(1);
 /// Sectors of the fingerprint that are read at once.
 const READ_BYTES: u64 = 4096;
 
@@ -63,6 +67,8 @@ struct State {
     /// Writes to sectors of the fingerprint: all, and those that are known to be durable.
     writes: u64,
     durable: u64,
+    /// The last sync for these sectors, if it failed.
+    failed_at: Option<Time>,
     /// Sectors, by their places in the fingerprint, of which a write has failed since they were last read, be
     /// it that of their new checksums, or which could not be read when the disk was opened.
     unknown: Vec<bool>,
@@ -135,6 +141,13 @@ impl InPlaceDisk {
         // If a copy cannot be read: the other one has all contents that the disk may have (`State::write`).
         let differs = |pair| !fits(pair);
         let changed = print.sums.iter().zip(&found).position(differs).map(|at| places[at]);
+        let mut notices = Vec::new();
+        if changed.is_none()
+            && let Some(redone) = redo_log::carry_out(&*disk, &*file)?
+        {
+            notices.push(redone);
+            found = read_sums(&*disk, &places).map_err(disk_error)?;
+        }
         let is_learnt =
             print.sums.iter().zip(&found).any(|(sums, found)| sums.is_unknown() && found.is_some());
         if changed.is_none() {
@@ -161,7 +174,8 @@ impl InPlaceDisk {
             if is_damaged || is_learnt || grown.is_some() {
                 this.write_copies()?;
             }
-            return Ok((Arc::new(this), grown));
+            notices.extend(grown);
+            return Ok((Arc::new(this), (!notices.is_empty()).then(|| notices.join("; "))));
         };
         let why = format!(
             "the disk was written by another program since: its sector {sector} is not what the label's fingerprint says"
@@ -175,6 +189,7 @@ impl InPlaceDisk {
             )));
         }
         points::IN_PLACE_CHANGED.reach();
+        redo_log::drop_kept(&*this.file)?;
         this.adopt(&found, &mut label)?;
         Ok((Arc::new(this), Some(format!("{why}; its cache is emptied"))))
     }
@@ -182,7 +197,8 @@ impl InPlaceDisk {
     fn assemble(disk: Arc<dyn Device>, file: Arc<dyn Device>, places: Vec<u64>, print: Fingerprint) -> Self {
         let buffer = AlignedBuffer::new(COPY_STRIDE as usize);
         let unknown = vec![false; places.len()];
-        let state = State { print, is_behind: false, buffer, writes: 0, durable: 0, unknown };
+        let state =
+            State { print, is_behind: false, buffer, writes: 0, durable: 0, failed_at: None, unknown };
         let sectors = RwLock::new(Rank::FingerprintSectors, places.into());
         let syncs = Syncs::of(disk.keeps_unsynced());
         let (state, is_unwritten) = (Mutex::new(Rank::Fingerprint, state), AtomicBool::new(false));
@@ -220,14 +236,14 @@ impl InPlaceDisk {
             let Sums { before, after } = state.print.sums[place];
             before != after && ![before, after].contains(&sum)
         });
-        if is_unsure {
-            if state.writes > state.durable {
-                self.syncs.sync(|| self.disk.sync())?;
-                state.durable = state.writes;
-            }
-            self.look_at_unknown(state, sectors)?;
-            for sums in &mut state.print.sums {
-                sums.before = sums.after;
+        if is_unsure && !self.make_sure(state, sectors)? {
+            // The third content of each: the sector may have any of them.
+            for (place, new) in writes.iter().flat_map(|write| sums_of(sectors, *write)) {
+                let Sums { before, after } = state.print.sums[place];
+                if before != after && ![before, after].contains(&new) {
+                    points::IN_PLACE_ANY_CONTENT.reach();
+                    state.print.sums[place].before = UNKNOWN;
+                }
             }
         }
         let mut is_new = is_unsure;
@@ -242,6 +258,7 @@ impl InPlaceDisk {
                 Sums { before, after } if new == before && before != after => {
                     (sums.before, sums.after) = (after, new);
                 }
+                Sums { before: UNKNOWN, .. } => sums.after = new,
                 _ => {}
             }
         }
@@ -252,6 +269,27 @@ impl InPlaceDisk {
         }
         state.writes += 1;
         Ok(())
+    }
+
+    /// The last content of each sector is durable, and the fingerprint knows no other one. False: the disk
+    /// cannot be synced, and loses nothing for that.
+    fn make_sure(&self, state: &mut State, sectors: &[u64]) -> Result<bool, DeviceError> {
+        if state.writes > state.durable {
+            let is_just_tried = state.failed_at.is_some_and(|at| now().since(at) < SYNC_AGAIN);
+            if is_just_tried {
+                return Ok(false);
+            }
+            if let Err(error) = self.syncs.sync(|| self.disk.sync()) {
+                state.failed_at = Some(now());
+                return if self.disk.keeps_unsynced() { Ok(false) } else { Err(error) };
+            }
+            (state.durable, state.failed_at) = (state.writes, None);
+        }
+        self.look_at_unknown(state, sectors)?;
+        for sums in &mut state.print.sums {
+            sums.before = sums.after;
+        }
+        Ok(true)
     }
 
     /// Reads the sectors of which a write has failed, from a disk that was synced: each has its old content
@@ -339,40 +377,6 @@ fn no_label(why: &str) -> TierError {
     TierError::Refused(format!(
         "the label file has no label that can be read ({why}); restore it from a backup"
     ))
-}
-
-impl InPlaceDisk {
-    /// Divides a range, which is not the label's: `rest` is called for what has no sector of the fingerprint,
-    /// and
-    /// `print` for the reads with one. Both have offsets of the disk.
-    fn around_print(
-        &self,
-        offset: u64,
-        length: u64,
-        rest: impl Fn(u64, u64) -> Result<(), DeviceError>,
-        print: impl Fn(u64, u64) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        let Some(offset) = offset.checked_sub(LABEL_AREA_BYTES) else { return Ok(()) };
-        let (mut from, end) = (offset, offset + length);
-        while from < end {
-            let kept = {
-                // The disk does not grow between the look and the call. `print` takes this itself.
-                let sectors = self.sectors.read();
-                let kept = places(&sectors, from, (end - from) as usize)
-                    .next()
-                    .map_or(end, |place| (sectors[place] * SECTOR_BYTES / READ_BYTES * READ_BYTES).max(from));
-                if kept > from {
-                    rest(from, kept - from)?;
-                }
-                kept
-            };
-            from = (kept / READ_BYTES * READ_BYTES + READ_BYTES).min(end);
-            if kept < from {
-                print(kept, from - kept)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Device for InPlaceDisk {

@@ -12,6 +12,7 @@ mod missing_from_disk;
 mod notes;
 mod pages;
 mod ranges;
+mod redo_log;
 mod staging;
 
 pub(crate) use behind::{WriteBehind, clean};
@@ -25,4 +26,5 @@ pub(crate) use missing::{Missing, RANGES_AT_FIRST, read_missing};
 pub(crate) use notes::DurableNotes;
 pub(crate) use pages::DiskPages;
 pub(crate) use ranges::PageRanges;
+pub use redo_log::RedoLog;
 pub(crate) use staging::{BATCH, Staged, WRITERS};

@@ -104,6 +104,7 @@ ranks! {
     Fingerprint: Parks, One, "disk fingerprint", "The checksums in the label file of a disk that is used in place, while a sector of them is written.";
     RedoSync: Parks, Several, "sync of a device that redoes", "The sync of a device that remembers what is not durable: one at a time.";
     RedoTurn: Parks, Several, "turn of a device that redoes", "Held shared by writes, and alone while bytes are written again after a failed sync.";
+    RedoLog: Parks, One, "redo log", "Writes that are kept in the label file while the disk cannot be synced.";
     FileSyncs: Parks, One, "relation file syncs", "PostgreSQL's relation files: which were written, and which are being synced.";
     OwnersLog: Parks, One, "owner's log", "How far the owner's log was read.";
     RelationNotes: Parks, One, "notes of relation files", "The file with notes of pages that are durable in PostgreSQL's relation files.";

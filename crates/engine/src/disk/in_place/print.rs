@@ -1,6 +1,6 @@
 //! Reading a fingerprint, and the sectors that it is of.
 
-use super::READ_BYTES;
+use super::{InPlaceDisk, READ_BYTES, places};
 use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
 use crate::{TierError, unreadable};
@@ -60,4 +60,37 @@ pub(super) fn read_sums(disk: &dyn Device, places: &[u64]) -> Result<Vec<Option<
         }
     }
     Ok(sums)
+}
+
+impl InPlaceDisk {
+    /// Divides a range, which is not the label's: `rest` is called for what has no sector of the fingerprint,
+    /// and `print` for the reads with one. Both have offsets of the disk.
+    pub(super) fn around_print(
+        &self,
+        offset: u64,
+        length: u64,
+        rest: impl Fn(u64, u64) -> Result<(), DeviceError>,
+        print: impl Fn(u64, u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let Some(offset) = offset.checked_sub(LABEL_AREA_BYTES) else { return Ok(()) };
+        let (mut from, end) = (offset, offset + length);
+        while from < end {
+            let kept = {
+                // The disk does not grow between the look and the call. `print` takes this itself.
+                let sectors = self.sectors.read();
+                let kept = places(&sectors, from, (end - from) as usize)
+                    .next()
+                    .map_or(end, |place| (sectors[place] * SECTOR_BYTES / READ_BYTES * READ_BYTES).max(from));
+                if kept > from {
+                    rest(from, kept - from)?;
+                }
+                kept
+            };
+            from = (kept / READ_BYTES * READ_BYTES + READ_BYTES).min(end);
+            if kept < from {
+                print(kept, from - kept)?;
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,262 @@
+//! Writes to a disk that cannot be synced, kept in its label file for the program after this one
+//! (docs/FORMAT.md, "Writes that could not be synced").
+//!
+//! A sync that fails may have lost earlier writes. The program remembers them ([`entresol_device::RedoDevice`])
+//! and writes them again; if it is killed before that, the next one does, from here. Nothing is synced here
+//! but the end: a power failure may lose what no flush has made durable.
+//!
+//! Invariant: what is kept is not older than the disk. So the end is durable before another write is.
+
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use crate::error::disk_error;
+use crate::points;
+use entresol_device::{Device, DeviceError, ReadKept, WriteKeeper};
+use entresol_format::BLOCK_BYTES;
+use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_format::redo::{COPIES, ENTRY_BYTES, HEAD_AT, Redo, RedoEntry, RedoHead};
+use entresol_runtime::sync::{Mutex, Rank};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The file grows by so many bytes at once.
+const GROWTH_BYTES: u64 = 1 << 20;
+const SECTOR_BYTES: usize = 512;
+
+/// See the module's header.
+pub struct RedoLog {
+    file: Arc<dyn Device>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// `None`: the file's is to be read first.
+    sequence: Option<u64>,
+    /// Of the next entry.
+    number: u64,
+    /// The place of each block, by its number.
+    places: HashMap<u64, u64>,
+    /// How often each place was written.
+    writes: Vec<u64>,
+    /// Places that keep nothing.
+    free: Vec<u64>,
+    buffer: AlignedBuffer,
+}
+
+impl RedoLog {
+    /// In this label file, after the fingerprint. A file without room for it grows while it is needed.
+    pub fn new(file: Arc<dyn Device>) -> Self {
+        let state = State {
+            sequence: None,
+            number: 0,
+            places: HashMap::new(),
+            writes: Vec::new(),
+            free: Vec::new(),
+            buffer: AlignedBuffer::new(ENTRY_BYTES),
+        };
+        Self { file, state: Mutex::new(Rank::RedoLog, state) }
+    }
+
+    /// The file has room up to `end`.
+    fn make_room(&self, end: u64) -> Result<(), DeviceError> {
+        if end <= self.file.geometry().capacity_bytes {
+            return Ok(());
+        }
+        if self.file.resize(Some(end.next_multiple_of(GROWTH_BYTES)))? >= end {
+            return Ok(());
+        }
+        let reason = "it has no room for the writes that the disk could not sync".to_owned();
+        let (device, operation) = ("label file".to_owned(), "write");
+        Err(DeviceError::Io { device, operation, offset: end, length: 0, reason })
+    }
+
+    fn write_head(&self, state: &mut State, head: RedoHead) -> Result<(), DeviceError> {
+        self.make_room(RedoEntry::offset(0, 0))?;
+        head.encode(&mut state.buffer[..BLOCK_BYTES]);
+        self.file.write(HEAD_AT, &state.buffer[..BLOCK_BYTES])?;
+        state.sequence = Some(head.sequence);
+        Ok(())
+    }
+
+    /// Writes the next entry, whose bytes are in the buffer, to a place.
+    fn write_entry(&self, state: &mut State, place: u64, what: Redo) -> Result<(), DeviceError> {
+        let State { sequence, number, writes, buffer, .. } = state;
+        *number += 1;
+        RedoEntry { sequence: sequence.unwrap_or(0), number: *number, what }.encode(buffer);
+        let count = &mut writes[place as usize];
+        let offset = RedoEntry::offset(place, *count % COPIES);
+        *count += 1;
+        self.make_room(offset + ENTRY_BYTES as u64)?;
+        self.file.write(offset, buffer)
+    }
+
+    fn keep_zeros(&self, state: &mut State, zeros: &Range<u64>) -> Result<(), DeviceError> {
+        let place = state.new_place();
+        state.buffer[BLOCK_BYTES..].fill(0);
+        self.write_entry(state, place, Redo::Zeros(zeros.start, zeros.end - zeros.start))
+    }
+
+    fn keep_block(&self, state: &mut State, number: u64, read: ReadKept<'_>) -> Result<(), DeviceError> {
+        state.buffer[BLOCK_BYTES..].fill(0);
+        let sectors = read(number, &mut state.buffer[BLOCK_BYTES..]);
+        let (place, what) = match state.places.get(&number).copied() {
+            Some(place) if sectors == 0 => {
+                state.places.remove(&number);
+                state.free.push(place);
+                (place, Redo::Nothing)
+            }
+            None if sectors == 0 => return Ok(()),
+            place => {
+                let place = place.unwrap_or_else(|| state.new_place());
+                state.places.insert(number, place);
+                (place, Redo::Block { offset: number * BLOCK_BYTES as u64, sectors })
+            }
+        };
+        self.write_entry(state, place, what)
+    }
+}
+
+impl State {
+    fn new_place(&mut self) -> u64 {
+        self.free.pop().unwrap_or_else(|| {
+            self.writes.push(0);
+            self.writes.len() as u64 - 1
+        })
+    }
+}
+
+impl WriteKeeper for RedoLog {
+    fn begin(&self, zeros: &[Range<u64>], blocks: &[u64], read: ReadKept<'_>) -> Result<(), DeviceError> {
+        points::REDO_KEPT.reach();
+        let mut state = self.state.lock();
+        let before = match state.sequence {
+            Some(sequence) => sequence,
+            None => read_head(&*self.file)?.sequence,
+        };
+        state.number = 0;
+        state.places.clear();
+        state.writes.clear();
+        state.free.clear();
+        let head = RedoHead { sequence: before + 1, is_kept: true, is_whole: false };
+        self.write_head(&mut state, head)?;
+        zeros.iter().try_for_each(|zeros| self.keep_zeros(&mut state, zeros))?;
+        blocks.iter().try_for_each(|number| self.keep_block(&mut state, *number, read))?;
+        self.write_head(&mut state, RedoHead { is_whole: true, ..head })
+    }
+
+    fn wrote(&self, blocks: Range<u64>, read: ReadKept<'_>) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        blocks.into_iter().try_for_each(|number| self.keep_block(&mut state, number, read))
+    }
+
+    fn cleared(&self, bytes: Range<u64>, are_zeros: bool, read: ReadKept<'_>) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        if are_zeros {
+            self.keep_zeros(&mut state, &bytes)?;
+        }
+        let touched = bytes.start / BLOCK_BYTES as u64..bytes.end.div_ceil(BLOCK_BYTES as u64);
+        let mut kept: Vec<u64> =
+            state.places.keys().copied().filter(|number| touched.contains(number)).collect();
+        kept.sort_unstable();
+        kept.into_iter().try_for_each(|number| self.keep_block(&mut state, number, read))
+    }
+
+    fn end(&self) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        let sequence = state.sequence.unwrap_or(0);
+        self.write_head(&mut state, RedoHead { sequence, is_kept: false, is_whole: false })?;
+        end_of(&*self.file)
+    }
+}
+
+/// The head that says that nothing is kept becomes durable. The room is given back.
+fn end_of(file: &dyn Device) -> Result<(), DeviceError> {
+    file.sync()?;
+    // If not, it is used the next time.
+    let _ = file.resize(Some(LABEL_FILE_BYTES));
+    Ok(())
+}
+
+fn read_head(file: &dyn Device) -> Result<RedoHead, DeviceError> {
+    if file.geometry().capacity_bytes < RedoEntry::offset(0, 0) {
+        return Ok(RedoHead::default());
+    }
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    file.read(HEAD_AT, &mut block)?;
+    Ok(RedoHead::decode(&block).unwrap_or_default())
+}
+
+/// The entry of each place that counts, with its bytes, in the order of their writes.
+fn entries(file: &dyn Device, head: &RedoHead) -> Result<Vec<(RedoEntry, AlignedBuffer)>, DeviceError> {
+    let mut found: Vec<(RedoEntry, AlignedBuffer)> = Vec::new();
+    for place in 0.. {
+        if RedoEntry::offset(place + 1, 0) > file.geometry().capacity_bytes {
+            break;
+        }
+        let mut newest: Option<(RedoEntry, AlignedBuffer)> = None;
+        for copy in 0..COPIES {
+            let mut bytes = AlignedBuffer::new(ENTRY_BYTES);
+            file.read(RedoEntry::offset(place, copy), &mut bytes)?;
+            let entry = RedoEntry::decode(&bytes).ok().filter(|entry| entry.sequence == head.sequence);
+            if let Some(entry) = entry
+                && newest.as_ref().is_none_or(|(newest, _)| newest.number < entry.number)
+            {
+                newest = Some((entry, bytes));
+            }
+        }
+        found.extend(newest);
+    }
+    found.sort_unstable_by_key(|(entry, _)| entry.number);
+    Ok(found)
+}
+
+/// Carries out what a program has left that could not sync `disk`, durably; nothing is kept in the label file
+/// then. Returns a notice for the owner, if there was something.
+///
+/// # Errors
+/// [`TierError::Device`]: what is kept stays.
+pub(super) fn carry_out(disk: &dyn Device, file: &dyn Device) -> Result<Option<String>, TierError> {
+    let head = read_head(file).map_err(disk_error)?;
+    if !head.is_kept {
+        return Ok(None);
+    }
+    points::REDO_CARRIED_OUT.reach();
+    let entries = entries(file, &head).map_err(disk_error)?;
+    let write = |(entry, bytes): &(RedoEntry, AlignedBuffer)| match entry.what {
+        Redo::Zeros(offset, length) => disk.zero(offset, length, false),
+        Redo::Block { offset, sectors } => {
+            (0..8).filter(|sector| sectors >> sector & 1 != 0).try_for_each(|sector| {
+                let at = sector * SECTOR_BYTES;
+                let bytes = &bytes[BLOCK_BYTES + at..][..SECTOR_BYTES];
+                disk.write(offset + at as u64, bytes)
+            })
+        }
+        Redo::Nothing => Ok(()),
+    };
+    let written = entries.iter().try_for_each(write).and_then(|()| disk.sync());
+    written.and_then(|()| give_up(file, &head)).map_err(disk_error)?;
+    let lacking = match head.is_whole {
+        true => "",
+        false => {
+            "; it ended while it began to keep them, so some may be missing, of those that were not flushed"
+        }
+    };
+    Ok(Some(format!(
+        "a sync of the disk had failed, and the server ended before the next good one: {} writes were carried out again{lacking}",
+        entries.len()
+    )))
+}
+
+/// Nothing is kept in the label file from now on, durably: it is of a disk that others have written since.
+pub(super) fn drop_kept(file: &dyn Device) -> Result<(), TierError> {
+    let head = read_head(file).map_err(disk_error)?;
+    if head.is_kept { give_up(file, &head).map_err(disk_error) } else { Ok(()) }
+}
+
+fn give_up(file: &dyn Device, head: &RedoHead) -> Result<(), DeviceError> {
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    RedoHead { is_kept: false, is_whole: false, ..*head }.encode(&mut block);
+    file.write(HEAD_AT, &block)?;
+    end_of(file)
+}
