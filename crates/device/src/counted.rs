@@ -26,6 +26,12 @@ impl ErrorCounts {
         *self.last.lock() = Some(error.clone());
     }
 
+    /// None from now on: another device is counted.
+    pub fn forget(&self) {
+        self.counts.iter().for_each(|count| count.store(0, Relaxed));
+        *self.last.lock() = None;
+    }
+
     /// How many of each kind.
     pub fn each(&self) -> impl Iterator<Item = (ErrorKind, u64)> {
         ErrorKind::ALL.into_iter().zip(self.counts.iter().map(|count| count.load(Relaxed)))

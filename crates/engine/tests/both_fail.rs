@@ -181,7 +181,7 @@ fn trouble(seed: u64) -> ((bool, bool), (bool, bool), Duration) {
 fn all_goes_on_when_the_disk_works_again() {
     let mut left = 0;
     for (at, cache) in CACHES.into_iter().enumerate() {
-        for seed in 0..36 {
+        for seed in 0..18 {
             let has_left = Arc::new(AtomicBool::new(false));
             let leaves = has_left.clone();
             simulate(seed * 100 + at as u64, move || {
@@ -231,14 +231,14 @@ fn all_goes_on_when_the_disk_works_again() {
             left += u32::from(has_left.load(SeqCst));
         }
     }
-    assert!(left > 100, "{left} caches went on without their flash");
+    assert!(left > 50, "{left} caches went on without their flash");
 }
 
 /// A process that is killed, or a power failure, in the middle of it.
 #[test]
 fn what_was_flushed_is_there_after_a_power_failure_in_the_trouble() {
     for (at, cache) in CACHES.into_iter().enumerate() {
-        for seed in 0..36 {
+        for seed in 0..18 {
             simulate(7000 + seed * 100 + at as u64, move || {
                 let world = World::new(cache);
                 let tier = world.create();
@@ -283,6 +283,7 @@ fn a_cache_ends_though_the_disk_goes_on_failing() {
             let failed = (0..PAGES).find_map(|page| write(&tier, page, 2).err());
             let begun = now();
             assert!(failed.is_some() || tier.flush().is_err());
+            assert!(tier.held_up().is_some(), "{cache:?}");
             assert!(tier.close().is_err());
             assert!(now().since(begun) < Duration::from_secs(10), "{cache:?}");
         });

@@ -42,9 +42,17 @@ impl Devices {
         *self.paths.lock() = paths;
     }
 
-    /// The flash is another device now.
+    /// The flash is another device now, without errors so far.
     pub fn has_flash_at(&self, path: PathBuf) {
         self.paths.lock().flash = path;
+        self.flash.forget();
+    }
+
+    /// An error of the engine, for which the label's file is a part of the disk.
+    pub fn named(&self, error: String) -> String {
+        let label = self.paths.lock().label.display().to_string();
+        let of_label = |role: &str| format!("{role}: {label}: ");
+        if label.is_empty() { error } else { error.replace(&of_label("disk"), &of_label("label")) }
     }
 
     /// Disk and label, with their errors counted.

@@ -59,9 +59,9 @@ impl VolumeError {
 impl Volume {
     /// An error of a request, in a sentence for clients and owners: with bytes of this volume.
     pub fn told(&self, error: &VolumeError) -> String {
-        match error {
+        self.devices.named(match error {
             VolumeError::Tier(error) => words::of_bytes(error, self.page_bytes()),
             error => error.to_string(),
-        }
+        })
     }
 }

@@ -61,7 +61,10 @@ impl Volume {
         Health {
             flash: self.flash_state(&*tier, &missing),
             disk: match self.disk_alone() {
-                (Condition::Ok, _) => disk_state(&disk),
+                (Condition::Ok, _) => {
+                    let (state, error) = disk_state(&disk);
+                    (state, error.map(|error| self.devices.named(error)))
+                }
                 failed => failed,
             },
             lost: ranges(&missing.lost),
@@ -84,6 +87,11 @@ impl Volume {
             || self.devices.flash.last().map_or(String::new(), |error| format!(" (last error: {error})"));
         let told = |notice: String| words::of_volume(&notice, self.page_bytes) + &last();
         let notice = || tier.notice().map(told);
+        if let Some(error) = tier.held_up() {
+            let error = self.devices.named(words::of_bytes(&error, self.page_bytes));
+            let why = format!("the flash has failed, and what follows waits for the disk: {error}{}", last());
+            return (Condition::Retrying, Some(why));
+        }
         match tier.ended() {
             // It is ended by what is under way.
             Some(_) if self.seen.under_way().is_some() => (Condition::Ok, None),

@@ -98,7 +98,8 @@ impl RunState {
 
     /// See [`RunState::is_held_up`].
     pub(crate) fn obstacle(&self) -> Option<TierError> {
-        self.obstacle.lock().clone()
+        let obstacle = self.obstacle.lock().clone();
+        obstacle.filter(|_| self.now() == State::Leaving)
     }
 
     /// The disk alone serves from now on; `notice` says why.

@@ -10,11 +10,11 @@
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
-use crate::points;
+use crate::{points, unreadable};
 use entresol_device::{Device, DeviceError, ReadKept, WriteKeeper};
-use entresol_format::BLOCK_BYTES;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_format::redo::{COPIES, ENTRY_BYTES, HEAD_AT, Redo, RedoEntry, RedoHead};
+use entresol_format::{BLOCK_BYTES, BlockFault};
 use entresol_runtime::sync::{Mutex, Rank};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -132,7 +132,7 @@ impl WriteKeeper for RedoLog {
         let mut state = self.state.lock();
         let before = match state.sequence {
             Some(sequence) => sequence,
-            None => read_head(&*self.file)?.sequence,
+            None => read_head(&*self.file)?.unwrap_or_default().sequence,
         };
         state.number = 0;
         state.places.clear();
@@ -178,13 +178,14 @@ fn end_of(file: &dyn Device) -> Result<(), DeviceError> {
     Ok(())
 }
 
-fn read_head(file: &dyn Device) -> Result<RedoHead, DeviceError> {
+/// The head. [`BlockFault`]: it is damaged, or cannot be read.
+fn read_head(file: &dyn Device) -> Result<Result<RedoHead, BlockFault>, DeviceError> {
     if file.geometry().capacity_bytes < RedoEntry::offset(0, 0) {
-        return Ok(RedoHead::default());
+        return Ok(Err(BlockFault::Blank));
     }
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
-    file.read(HEAD_AT, &mut block)?;
-    Ok(RedoHead::decode(&block).unwrap_or_default())
+    unreadable::read(file, HEAD_AT, &mut block)?;
+    Ok(RedoHead::decode(&block))
 }
 
 /// The entry of each place that counts, with its bytes, in the order of their writes.
@@ -197,7 +198,7 @@ fn entries(file: &dyn Device, head: &RedoHead) -> Result<Vec<(RedoEntry, Aligned
         let mut newest: Option<(RedoEntry, AlignedBuffer)> = None;
         for copy in 0..COPIES {
             let mut bytes = AlignedBuffer::new(ENTRY_BYTES);
-            file.read(RedoEntry::offset(place, copy), &mut bytes)?;
+            unreadable::read(file, RedoEntry::offset(place, copy), &mut bytes)?;
             let entry = RedoEntry::decode(&bytes).ok().filter(|entry| entry.sequence == head.sequence);
             if let Some(entry) = entry
                 && newest.as_ref().is_none_or(|(newest, _)| newest.number < entry.number)
@@ -205,7 +206,9 @@ fn entries(file: &dyn Device, head: &RedoHead) -> Result<Vec<(RedoEntry, Aligned
                 newest = Some((entry, bytes));
             }
         }
-        found.extend(newest);
+        // Places are taken in order.
+        let Some(newest) = newest else { break };
+        found.push(newest);
     }
     found.sort_unstable_by_key(|(entry, _)| entry.number);
     Ok(found)
@@ -217,7 +220,17 @@ fn entries(file: &dyn Device, head: &RedoHead) -> Result<Vec<(RedoEntry, Aligned
 /// # Errors
 /// [`TierError::Device`]: what is kept stays.
 pub(super) fn carry_out(disk: &dyn Device, file: &dyn Device) -> Result<Option<String>, TierError> {
-    let head = read_head(file).map_err(disk_error)?;
+    let head = match read_head(file).map_err(disk_error)? {
+        Err(BlockFault::Blank) => return Ok(None),
+        Err(fault) => {
+            give_up(file, &RedoHead::default()).map_err(disk_error)?;
+            return Ok(Some(format!(
+                "a sync of the disk had failed, and the record of the writes since is damaged ({fault}), as a power failure \
+                 leaves it: of what was not flushed, some may be missing"
+            )));
+        }
+        Ok(head) => head,
+    };
     if !head.is_kept {
         return Ok(None);
     }
@@ -250,7 +263,7 @@ pub(super) fn carry_out(disk: &dyn Device, file: &dyn Device) -> Result<Option<S
 
 /// Nothing is kept in the label file from now on, durably: it is of a disk that others have written since.
 pub(super) fn drop_kept(file: &dyn Device) -> Result<(), TierError> {
-    let head = read_head(file).map_err(disk_error)?;
+    let head = read_head(file).map_err(disk_error)?.unwrap_or_default();
     if head.is_kept { give_up(file, &head).map_err(disk_error) } else { Ok(()) }
 }
 

@@ -164,6 +164,12 @@ pub trait PageCache: Layer + Deletes {
     /// Why no request can be served any more: the cache has failed, or was ended. `None`: it serves.
     fn ended(&self) -> Option<TierError>;
 
+    /// The flash has failed, and to go on without it the cache needs the disk, which fails, too: requests
+    /// have this error meanwhile. `None`: it is not so.
+    fn held_up(&self) -> Option<TierError> {
+        None
+    }
+
     /// Why the cache was switched off, so that the disk alone serves, if it was.
     fn notice(&self) -> Option<String>;
 }

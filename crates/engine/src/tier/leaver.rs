@@ -19,6 +19,7 @@ use super::room::Room;
 use crate::access::{Directory, RunState, State};
 use crate::disk::DiskPages;
 use crate::{TierError, events, points};
+use entresol_device::DeviceError;
 use entresol_runtime::{now, sleep};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -89,7 +90,7 @@ impl Leaver {
         loop {
             match self.try_to_leave(error) {
                 Ok(()) => return self.failures.wake_all(),
-                Err(refused) if self.trouble.is_tried_again(&refused) && !ends() => {
+                Err(refused) if self.trouble.is_tried_again(&refused) && !is_dead(&refused) && !ends() => {
                     points::LEAVING_HELD_UP.reach();
                     if now().since(begun) >= PATIENCE {
                         self.state.is_held_up(refused.clone());
@@ -143,4 +144,9 @@ impl Leaver {
             pause *= 2;
         }
     }
+}
+
+/// Whether the device never works again while the tier is open.
+fn is_dead(error: &TierError) -> bool {
+    matches!(error, TierError::Device { source: DeviceError::Dead { .. }, .. })
 }

@@ -194,6 +194,10 @@ impl PageCache for FlashTier {
         state.failure().or_else(|| has_ended.then_some(TierError::Gone("the flash cache has ended")))
     }
 
+    fn held_up(&self) -> Option<TierError> {
+        self.parts.floor.access.state.obstacle()
+    }
+
     fn notice(&self) -> Option<String> {
         self.parts.floor.access.state.notice()
     }

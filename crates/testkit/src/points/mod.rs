@@ -39,6 +39,10 @@ pub const UNREACHED: &[(&str, &str)] = &[
         "the rigs' disks refuse for too short a time: crates/engine/tests/refused.rs",
     ),
     (
+        "failure: the disk fails, too, and is asked again",
+        "the rigs' flash and disk do not fail at once: crates/engine/tests/both_fail.rs",
+    ),
+    (
         "in place: the disk has grown, and its fingerprint is made anew",
         "no rig has a disk that grows between two lives: crates/engine/tests/in_place.rs",
     ),

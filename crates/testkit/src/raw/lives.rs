@@ -76,6 +76,8 @@ enum Failing {
 }
 
 const BLOCK_BYTES: u64 = 4096;
+/// Room in a label file for writes that cannot be synced.
+const REDO_BYTES: u64 = 16 << 20;
 /// By then a summary says that what was flushed last is durable. Until then a power failure makes damage of
 /// it look like a torn write (docs/FORMAT.md, "Group summary").
 const FLUSH_IS_TOLD: Duration = Duration::from_secs(2);
@@ -150,7 +152,8 @@ impl Between {
         let in_place = !seed.is_multiple_of(2) || cache.door.is_some();
         let disk_bytes =
             if in_place { PAGES * u64::from(page_bytes) } else { disk_offset(PageId(PAGES), page_bytes) };
-        let mut media = Media::blank(disk_bytes, LABEL_FILE_BYTES, flash_bytes_of(&options));
+        let label_bytes = LABEL_FILE_BYTES + if cache.door.is_some() { REDO_BYTES } else { 0 };
+        let mut media = Media::blank(disk_bytes, label_bytes, flash_bytes_of(&options));
         if !in_place {
             // Files have their label elsewhere.
             let label = if cache.objects { &mut media.log } else { &mut media.disk };

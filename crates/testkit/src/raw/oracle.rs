@@ -2,7 +2,7 @@
 
 use super::cache::Cache;
 use super::files::Files;
-use super::outages::CALM;
+use super::outages::LATE;
 use super::{PAGES, RawLives};
 use entresol_core::PageId;
 use entresol_device::FaultPlan;
@@ -266,7 +266,7 @@ impl Oracle {
     /// refused something is asked again after a pause.
     pub fn has_met_outage(&self, since: Time) -> bool {
         let struck = self.outages.as_ref().and_then(|plan| plan.outage_struck());
-        struck.is_some_and(|at| at + CALM >= since)
+        struck.is_some_and(|at| at + LATE >= since)
     }
 
     /// Since when a failure of a device may fail a flush, or a write that is durable: a failed sync is told

@@ -1,6 +1,6 @@
 //! Devices below a volume that fail for a while, and come back.
 //!
-//! Invariants: an error reaches the requests during which the device has refused one, or at most [`CALM`]
+//! Invariants: an error reaches the requests during which the device has refused one, or at most [`LATE`]
 //! before, and a client's next flush. In write-through an outage of the flash reaches none. After it, and
 //! twice the longest pause of a retry, each page can be read, and the second flush succeeds.
 
@@ -22,8 +22,10 @@ const LONGEST: [Duration; 4] = [
     Duration::from_millis(300),
     Duration::from_secs(3),
 ];
+/// A request that began so long after the last failure of a device has not met it.
+pub(super) const LATE: Duration = Duration::from_millis(8);
 /// After an outage, until all is as before.
-pub(super) const CALM: Duration = Duration::from_secs(2);
+const CALM: Duration = Duration::from_secs(2);
 
 const DISK: [&[Fault]; 7] = [
     &[Fault::WriteError],

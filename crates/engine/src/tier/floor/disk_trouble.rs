@@ -185,13 +185,20 @@ impl DiskTrouble {
         }
     }
 
-    /// Whether a page that finds no room on flash is not to wait longer for it: a task has tried for so long
-    /// that the disk takes no other page either.
-    pub(crate) fn is_long(&self) -> bool {
-        self.is_met.load(SeqCst) && {
-            let trouble = self.trouble.lock();
-            trouble.begun.iter().any(|begun| now().since(*begun) > PATIENCE + PAUSE_MAX)
+    /// Whether a page that finds no room on flash, and waits for it since then, is not to wait longer: a task
+    /// has tried for so long that the disk takes no other page either, and has been refused since then once
+    /// more. If not yet, its next try is due soon.
+    pub(crate) fn is_long(&self, since: Time) -> bool {
+        if !self.is_met.load(SeqCst) {
+            return false;
         }
+        let (is_long, was_refused) = {
+            let trouble = self.trouble.lock();
+            let is_long = trouble.begun.iter().any(|begun| now().since(*begun) > PATIENCE + PAUSE_MAX);
+            (is_long, trouble.refused_at >= since)
+        };
+        self.is_asked.fetch_or(is_long && !was_refused, SeqCst);
+        is_long && was_refused
     }
 
     /// Whether no new page is to enter: a ring with more kept pages would copy them for ever.
@@ -249,6 +256,8 @@ impl Retry<'_> {
     /// The disk has refused again.
     pub(crate) fn refused(&self, error: TierError) {
         self.trouble.trouble.lock().note(now(), error);
+        // Those that wait for room may not have to wait longer.
+        self.trouble.signals.progress.notify_all();
     }
 
     /// Whether these pages, which the disk refuses, are to stay on flash: it has taken others since the first

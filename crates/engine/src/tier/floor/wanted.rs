@@ -219,8 +219,9 @@ impl WantedPages {
                 busy_since = None;
             } else {
                 points::WANTED_BUSY.reach();
-                let is_long = now().since(*busy_since.get_or_insert_with(now)) > BUSY_MAX;
-                if let Some(error) = self.trouble.error().filter(|_| is_long && self.trouble.is_long()) {
+                let since = *busy_since.get_or_insert_with(now);
+                let is_long = now().since(since) > BUSY_MAX && self.trouble.is_long(since);
+                if let Some(error) = self.trouble.error().filter(|_| is_long) {
                     // Their dequeues wait for the disk.
                     let not_taken =
                         |page: &PageId| TierError::NotTaken { page: *page, why: error.to_string() };

@@ -19,6 +19,7 @@ use crate::tier::floor::entry::Entry;
 use crate::tier::room::Room;
 use crate::{TierError, points};
 use entresol_core::{Lsn, Mode, PageId, Route};
+use entresol_runtime::now;
 use std::sync::Arc;
 
 /// See the module's header.
@@ -88,7 +89,8 @@ impl Writes {
         let _entering = if victim.dirty { Some(self.dirt.enter()?) } else { None };
         let is_new = || Ok::<bool, TierError>(victim.dirty && !self.access.cached.has(victim.page)?);
         if !self.trouble.is_full_of_kept() || !is_new()? {
-            let offered = self.access.offers.take_unless(victim, data, || self.trouble.is_long())?;
+            let since = now();
+            let offered = self.access.offers.take_unless(victim, data, || self.trouble.is_long(since))?;
             if let Some(offered) = offered {
                 return match self.entry.taken(victim, data, offered) {
                     Err(error) if victim.dirty && self.trouble.is_tried_again(&error) => {
@@ -119,7 +121,8 @@ impl Writes {
         }
         points::DISK_REFUSED_ENTERS.reach();
         let _entering = self.dirt.enter()?;
-        match self.access.offers.force_unless(victim, data, || self.trouble.is_long())? {
+        let since = now();
+        match self.access.offers.force_unless(victim, data, || self.trouble.is_long(since))? {
             Some(Offered::Taken) => Ok(Evicted { dirty: true }),
             _ => Err(error),
         }
