@@ -258,6 +258,14 @@ impl Partition<'_> {
         }
     }
 
+    /// Whether a write of the group of `frame`, of which none is under way, may be due.
+    pub fn another_write_due(&self, frame: FrameId) -> bool {
+        match self {
+            Partition::Log(log) => log.ring.another_write_due(&log.contents.staging, frame.0),
+            Partition::Slots(_) => true,
+        }
+    }
+
     /// A write job is complete. With log placement, if it completes a group, the whole group is durable. The
     /// pages are now served from flash (log placement: when their group is complete).
     pub fn written(&mut self, ticket: Ticket, pages: &[WritePage]) {

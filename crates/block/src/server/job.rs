@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Longest read that the thread may serve that receives.
-const SMALL_READ_BYTES_MAX: u32 = 64 << 10;
+/// Longest read, and write, that the thread may carry out that receives.
+const SMALL_BYTES_MAX: u32 = 64 << 10;
 
 /// A request that was received whole.
 pub(super) struct Job {
@@ -33,10 +33,19 @@ impl Job {
     /// The range that it reads, if that is short and not of a long sequential stream.
     pub fn is_small_read(&self) -> Option<(u64, u64)> {
         match self.request.command {
-            Command::Read { offset, length, .. } if length <= SMALL_READ_BYTES_MAX && !self.is_sequential => {
+            Command::Read { offset, length, .. } if length <= SMALL_BYTES_MAX && !self.is_sequential => {
                 Some((offset, length.into()))
             }
             _ => None,
+        }
+    }
+
+    /// A flush or a short write.
+    pub fn is_small_change(&self) -> bool {
+        match self.request.command {
+            Command::Write { length, .. } => length <= SMALL_BYTES_MAX,
+            Command::Flush => true,
+            _ => false,
         }
     }
 
@@ -48,9 +57,21 @@ impl Job {
     }
 
     /// Carries it out and replies. The reply of a request that panics is the end of its connection.
-    pub fn run(mut self) {
+    pub fn run(self) {
+        self.run_before(|_| ());
+    }
+
+    /// As [`Job::run`]. Whether the client had sent more before it was answered.
+    pub fn run_alone(self) -> bool {
+        let mut has_more = false;
+        self.run_before(|connection| has_more = connection.stream.has_arrived());
+        has_more
+    }
+
+    fn run_before(mut self, reply: impl FnOnce(&Connection)) {
         let done = catch_unwind(AssertUnwindSafe(|| self.carry_out()));
         let Self { reserved, connection, .. } = self;
+        reply(&connection);
         match done {
             Ok((head, has_data)) => connection.send([Reply::new(head, Some(reserved), has_data)]),
             Err(_) => connection.cut(),

@@ -5,6 +5,7 @@ use entresol_device::{AlignedBuffer, BufferPool};
 use entresol_nbd::REQUEST_BYTES_MAX;
 use entresol_runtime::sync::{Rank, Semaphore};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// Bytes of a reused buffer: enough for frequent reads and writes.
 const POOLED_BYTES: usize = 16 << 10;
@@ -21,6 +22,8 @@ pub(super) struct Limits {
     pub requests: Semaphore,
     bytes: Semaphore,
     buffers: BufferPool,
+    /// Requests that have begun and are not answered.
+    under_way: AtomicUsize,
 }
 
 impl Limits {
@@ -30,7 +33,13 @@ impl Limits {
             requests: Semaphore::new(Rank::InFlight, options.requests_max),
             bytes: Semaphore::new(Rank::InFlight, share.max(REQUEST_BYTES_MAX as usize)),
             buffers: BufferPool::new(POOLED_BYTES, POOLED_MAX),
+            under_way: AtomicUsize::new(0),
         }
+    }
+
+    /// Requests that have begun and are not answered.
+    pub fn under_way(&self) -> usize {
+        self.under_way.load(SeqCst)
     }
 }
 
@@ -67,6 +76,7 @@ impl Reserved {
     }
 
     fn with_data(shared: &Arc<Shared>, limits: &Arc<Limits>, bytes: usize) -> Self {
+        limits.under_way.fetch_add(1, SeqCst);
         let data = limits.buffers.take(bytes);
         Self { shared: shared.clone(), limits: limits.clone(), bytes, data }
     }
@@ -79,6 +89,7 @@ impl Drop for Reserved {
             self.shared.bytes.release(self.bytes);
             self.limits.bytes.release(self.bytes);
         }
+        self.limits.under_way.fetch_sub(1, SeqCst);
         self.limits.requests.release(1);
     }
 }

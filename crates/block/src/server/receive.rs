@@ -3,6 +3,9 @@
 //!
 //! Invariant: the thread may wait for flash and its socket at a time. Before any other wait, it has ended the
 //! hits that it reads itself, and has sent their replies.
+//!
+//! A client that waits for each reply gets its short writes and its flushes carried out here: a worker would
+//! have to be woken for each. Where it sends more meanwhile, workers do it.
 
 use super::Shared;
 use super::connection::Connection;
@@ -16,6 +19,9 @@ use entresol_nbd::{Command, Event, Opened, Replies, Request, Requests, Wanted};
 use std::io::{ErrorKind, Result};
 use std::sync::Arc;
 
+/// After so many requests that came one by one, the client waits for each reply.
+const ONE_BY_ONE: u32 = 8;
+
 /// See the module's header.
 pub(super) struct Receiver<'a> {
     connection: &'a Arc<Connection>,
@@ -25,6 +31,8 @@ pub(super) struct Receiver<'a> {
     received: Received,
     streams: Streams,
     hits: Hits<'a>,
+    /// Requests in a row that came when all before them were answered.
+    alone: u32,
 }
 
 impl<'a> Receiver<'a> {
@@ -36,7 +44,7 @@ impl<'a> Receiver<'a> {
     ) -> Self {
         let Opened { requests, replies, .. } = opened;
         let (streams, hits) = (Streams::default(), Hits::new(shared));
-        Self { connection, shared, requests, replies, received, streams, hits }
+        Self { connection, shared, requests, replies, received, streams, hits, alone: 0 }
     }
 
     /// Receives requests until the client ends, or breaks the protocol. All are answered, or with a worker.
@@ -155,17 +163,22 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Gives it to a worker. A read that needs no disk is not worth another thread if no request follows it.
+    /// Gives it to a worker. A read that needs no disk is not worth another thread if no request follows it,
+    /// nor is a short change of a client that waits for each reply.
     fn dispatch(&mut self, job: Job) {
+        let is_last = self.received.bytes().is_empty() && self.hits.is_idle();
+        let is_alone = is_last && self.connection.limits.under_way() == 1;
+        self.alone = if is_alone { self.alone.saturating_add(1) } else { 0 };
         let Err(job) = self.hits.take(job) else { return };
-        let is_own = |(offset, length)| {
-            self.received.bytes().is_empty()
-                && self.hits.is_idle()
-                && self.shared.volume.is_cached(offset, length)
-        };
-        match job.is_small_read().is_some_and(is_own) {
-            true => job.run(),
-            false => self.shared.queue.push(job),
+        let is_cached = |(offset, length)| self.shared.volume.is_cached(offset, length);
+        if is_last && job.is_small_read().is_some_and(is_cached) {
+            job.run();
+        } else if self.alone > ONE_BY_ONE && job.is_small_change() {
+            if job.run_alone() {
+                self.alone = 0;
+            }
+        } else {
+            self.shared.queue.push(job);
         }
     }
 }

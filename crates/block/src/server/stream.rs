@@ -45,6 +45,12 @@ impl Stream {
         Ok(count)
     }
 
+    /// Whether bytes have arrived that were not received.
+    pub fn has_arrived(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        of_both!(self, stream => recv(stream, &mut [0; 1], flags)).is_ok_and(|(count, _)| count > 0)
+    }
+
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         of_both!(self, stream => stream.as_fd())
     }

@@ -68,6 +68,18 @@ impl Signals {
         self.writes.notify_one();
     }
 
+    /// As [`Signals::job_is_done`], of a write: a part of a group that was flushed wakes no task for which it
+    /// changes nothing.
+    pub(crate) fn write_is_done(&self, is_news: bool, more: bool) {
+        self.progress.notify_all();
+        if is_news {
+            self.background.notify_one();
+        }
+        if more {
+            self.writes.notify_one();
+        }
+    }
+
     /// True if the cache runs, false if it is switched off and the disk alone serves.
     ///
     /// # Errors

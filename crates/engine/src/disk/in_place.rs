@@ -127,13 +127,7 @@ impl InPlaceDisk {
         };
         let (mut print, is_damaged) = read_print(&*file)?;
         let capacity = disk.geometry().capacity_bytes;
-        if capacity < print.capacity {
-            return Err(TierError::Refused(format!(
-                "the disk has {capacity} bytes, the label in the file is of a disk of {}: it is another disk, or it has shrunk; \
-                 give the disk of this label, or restore its size",
-                print.capacity
-            )));
-        }
+        check_size(capacity, print.capacity)?;
         // The sectors depend on the size: what the print says is of the size that it names.
         let mut places = sectors(print.capacity, print.seed);
         let mut found = read_sums(&*disk, &places).map_err(disk_error)?;
@@ -370,6 +364,17 @@ fn check_file(file: &dyn Device) -> Result<(), TierError> {
     }
     Err(TierError::Refused(format!(
         "the label file has {found} bytes, a label and its fingerprint take {LABEL_FILE_BYTES}; is it truncated?"
+    )))
+}
+
+/// Refuses a disk with less than the bytes of its label.
+fn check_size(capacity: u64, of_label: u64) -> Result<(), TierError> {
+    if capacity >= of_label {
+        return Ok(());
+    }
+    Err(TierError::Refused(format!(
+        "the disk has {capacity} bytes, the label in the file is of a disk of {of_label}: it is another disk, or it has shrunk; \
+         give the disk of this label, or restore its size"
     )))
 }
 

@@ -91,7 +91,11 @@ impl MissingFromDisk {
         // A try before this one may have ended between the copies of the label.
         let is_named = label.failed_epoch != 0;
         let failed = (label.cache, if is_named { label.failed_epoch } else { label.epoch });
-        let name = |label: &mut Label| if is_named { () } else { name(label) };
+        let name = |label: &mut Label| {
+            if !is_named {
+                name(label);
+            }
+        };
         missing.flash_fails(&self.label.device(), failed, newer, || self.label.change(name))
     }
 

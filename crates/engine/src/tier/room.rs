@@ -86,7 +86,7 @@ impl Room {
     /// Writes staged pages until the tier stops.
     pub(crate) fn write_staged(&self, writers: &WriterLoop) {
         match self {
-            Room::Ring(ring) => writers.run(&ring.writer),
+            Room::Ring(ring) => writers.run(&*ring.writer),
             Room::Slots(slots) => writers.run(&slots.writer),
         }
     }

@@ -128,6 +128,7 @@ ranks! {
     Upstream: Blocks, One, "upstream", "The buffer pool above a layer.";
     Failure: Blocks, One, "failure", "The first failure, or why something was switched off.";
     Trace: Blocks, One, "recorded trace", "Requests recorded so far.";
+    FlushBuffer: Blocks, One, "flush buffer", "Memory for the write that a flush carries out itself.";
     RedoBlocks: Blocks, One, "blocks to redo", "Bytes that were written since the last good sync.";
     DeviceModel: Blocks, One, "modelled device", "When a modelled device becomes idle.";
     FaultyDevice: Blocks, One, "faulty device", "Writes that a power failure may lose.";

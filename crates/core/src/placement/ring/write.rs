@@ -46,6 +46,14 @@ impl Ring<'_> {
             || self.head.flush_to > staging.frame(frame).position.0
     }
 
+    /// Whether the group of `frame` is full, or may be written page by page, or a flush waits for more of it.
+    pub(crate) fn another_write_due(&self, staging: &Staging<'_>, frame: u32) -> bool {
+        let group = self.groups[(frame / self.group_pages) as usize];
+        let first = staging.frame(frame / self.group_pages * self.group_pages).position.0;
+        let is_full = group.ready == self.group_pages;
+        !self.by_group || is_full || self.head.flush_to > first + u64::from(group.flushed)
+    }
+
     /// Starts the write of the oldest full group, or page by page the write of the ready pages of a group, or
     /// a flush.
     pub(crate) fn write_job(

@@ -23,18 +23,19 @@ impl StagedPages {
     pub(crate) fn drain(&self) -> Result<Position, TierError> {
         self.causes.settle_dead()?;
         let mut goal = self.directory.with(|partition| FlushGoal::begin(partition, Extent::Published))?;
-        self.reach(&mut goal, |_| false)?;
+        self.reach(&mut goal, |_| false, || false)?;
         Ok(goal.rear())
     }
 
     /// Waits until `goal` is reached, or the flash serves no more (false). `needs_group`: the summary of the
-    /// group that is open at this position has no room for more records.
+    /// group that is open at this position has no room for more records. `helps`: carries out a write that is
+    /// due, so that it waits for no other task; false: there is none.
     pub(crate) fn reach(
         &self,
         goal: &mut FlushGoal,
         needs_group: impl Fn(Position) -> bool,
+        mut helps: impl FnMut() -> bool,
     ) -> Result<bool, TierError> {
-        self.signals.writes.notify_one();
         loop {
             let seen = self.signals.progress.epoch();
             if !self.signals.check_running()? {
@@ -49,6 +50,9 @@ impl StagedPages {
             })?;
             if is_over {
                 return Ok(true);
+            }
+            if helps() {
+                continue;
             }
             self.signals.writes.notify_one();
             self.signals.background.notify_one();

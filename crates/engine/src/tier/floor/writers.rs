@@ -11,6 +11,29 @@ use entresol_runtime::now;
 use entresol_shm::Gone;
 use std::sync::Arc;
 
+/// What a write that is complete has brought.
+#[derive(Clone, Copy)]
+pub(crate) struct Brought {
+    /// Pages are on flash that were not, or records are durable: there may be room, and jobs for all tasks.
+    pub is_news: bool,
+    /// Another write may be due that was not while this one was under way.
+    pub more: bool,
+}
+
+impl Brought {
+    pub(crate) const ALL: Self = Self { is_news: true, more: true };
+}
+
+/// What became of a task's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// No write is due.
+    Nothing,
+    Written,
+    /// The tier does not run any more.
+    Ended,
+}
+
 /// The writes of a placement.
 pub(crate) trait Writes {
     type Job;
@@ -24,7 +47,7 @@ pub(crate) trait Writes {
         job: Self::Job,
         pages: &WritePages,
         scratch: &mut AlignedBuffer,
-    ) -> Result<(), TierError>;
+    ) -> Result<Brought, TierError>;
 }
 
 /// What a writer's loop needs.
@@ -51,26 +74,46 @@ impl WriterLoop {
         let mut pages = WritePages::new();
         loop {
             let seen = self.signals.writes.epoch();
-            let Some(under_way) = self.failures.begin_job() else { return };
-            let next = match writes.next(&mut pages) {
-                Ok(next) => next,
-                Err(gone) => return self.failures.fail(gone.into()),
-            };
-            let Some(job) = next else {
-                drop(under_way);
-                self.signals.writes.wait(seen);
-                continue;
-            };
             // There may be more: another writer looks.
-            self.signals.writes.notify_one();
-            let begin = now();
-            if let Err(error) = writes.carry_out(job, &pages, &mut scratch) {
-                return self.failures.fail(error);
+            match self.one(writes, &mut pages, &mut scratch, || self.signals.writes.notify_one()) {
+                Turn::Nothing => _ = self.signals.writes.wait(seen),
+                Turn::Written => {}
+                Turn::Ended => return,
             }
-            self.board.tallies.writes_took.ends(begin);
-            self.board.tallies.flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
-            self.budget.look();
-            self.signals.job_is_done();
         }
+    }
+
+    /// Carries out a write, if one is due: for a task that would wait for it otherwise. `begins` is called
+    /// when there is one.
+    pub(crate) fn one(
+        &self,
+        writes: &impl Writes,
+        pages: &mut WritePages,
+        scratch: &mut AlignedBuffer,
+        begins: impl FnOnce(),
+    ) -> Turn {
+        let Some(_under_way) = self.failures.begin_job() else { return Turn::Ended };
+        let job = match writes.next(pages) {
+            Ok(Some(job)) => job,
+            Ok(None) => return Turn::Nothing,
+            Err(gone) => {
+                self.failures.fail(gone.into());
+                return Turn::Ended;
+            }
+        };
+        begins();
+        let begin = now();
+        let brought = match writes.carry_out(job, pages, scratch) {
+            Ok(brought) => brought,
+            Err(error) => {
+                self.failures.fail(error);
+                return Turn::Ended;
+            }
+        };
+        self.board.tallies.writes_took.ends(begin);
+        self.board.tallies.flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
+        self.budget.look();
+        self.signals.write_is_done(brought.is_news, brought.more);
+        Turn::Written
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct FoundRing {
 /// See the module's header.
 pub(crate) struct Ring {
     pub survivors: Option<Survivors>,
-    pub writer: Writer,
+    pub writer: Arc<Writer>,
     pub background: BackgroundQueue,
     pub flusher: Arc<Flusher>,
     /// Where a flush is a part of a group.
@@ -77,12 +77,13 @@ impl Ring {
         let unsure = Arc::new(Unsure::new(floor));
         let checkpointer = floor.checkpointer(DurableRing::new(floor, &unsure));
         let segments = Arc::new(Segments::new(floor, &checkpointer, &unsure, &records));
-        let flusher = Arc::new(Flusher::new(floor, &records));
+        let writer = Arc::new(Writer::new(floor, &segments, &unsure, &records, &work));
+        let flusher = Arc::new(Flusher::new(floor, &records, &writer));
         let deletions = Arc::new(Deletions::new(floor));
         let dequeuer = Dequeuer::new(floor, &work);
         Self {
             survivors: found.survivors,
-            writer: Writer::new(floor, &segments, &unsure, &records, &work),
+            writer,
             background: BackgroundQueue::new(floor, Arc::new(dequeuer)),
             confirmer: (floor.flash.layout.summary_copies() > 1).then(|| Confirmer::new(floor)),
             write_through: WriteThrough::new(floor, &flusher),

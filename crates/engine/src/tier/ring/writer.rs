@@ -16,7 +16,7 @@ use crate::tier::floor::failures::Failures;
 use crate::tier::floor::flash::Flash;
 use crate::tier::floor::object_log::ObjectLog;
 use crate::tier::floor::superblocks::Superblocks;
-use crate::tier::floor::writers::Writes;
+use crate::tier::floor::writers::{Brought, Writes};
 use crate::{DurableGroup, TierError};
 use arrayvec::ArrayVec;
 use entresol_core::{
@@ -95,6 +95,8 @@ struct Composed {
     durable: Position,
     /// Number after the last record of forgotten pages that is durable with it.
     records: u64,
+    /// It names records.
+    has_records: bool,
     /// The place it is written to, if not to both.
     copy: u64,
 }
@@ -156,13 +158,13 @@ impl Writer {
     }
 
     /// Writes the pages of a job. `scratch` is made when it is first needed. Returns the places whose pages
-    /// a summary names.
+    /// a summary names, and whether it names records of forgotten pages.
     fn write_part(
         &self,
         part: &Part,
         pages: &[WritePage],
         scratch: &mut AlignedBuffer,
-    ) -> Result<u128, TierError> {
+    ) -> Result<(u128, bool), TierError> {
         let is_whole = part.one_io && part.is_whole(pages);
         if scratch.is_empty() && !is_whole {
             *scratch = AlignedBuffer::new(self.scratch_bytes());
@@ -206,7 +208,7 @@ impl Writer {
     }
 
     /// A whole group with its summaries: one sequential write.
-    fn write_group(&self, part: &Part, pages: &[WritePage]) -> Result<u128, TierError> {
+    fn write_group(&self, part: &Part, pages: &[WritePage]) -> Result<(u128, bool), TierError> {
         self.superblocks.allow_writes_to(Position(part.first.0 + pages.len() as u64))?;
         self.objects.make_durable()?;
         self.make_clean_pages_durable(pages)?;
@@ -218,7 +220,7 @@ impl Writer {
             .map_err(flash_error)?;
         drop(group);
         self.sync_part(&composed)?;
-        Ok(composed.named)
+        Ok((composed.named, composed.has_records))
     }
 
     /// Changed pages may go around the flash: a policy keeps them out, or their owner writes them past it
@@ -297,7 +299,7 @@ impl Writer {
         let mut group = self.staging.group_mut(part.frame);
         let copy = group.compose(&Composition { head, first: part.first, present, stale: &stale });
         drop(group);
-        Ok(Composed { named: present, front, durable, records, copy })
+        Ok(Composed { named: present, front, durable, records, has_records: !stale.is_empty(), copy })
     }
 
     /// Some pages of a group, and a summary if they complete the group or flush what there is of it.
@@ -311,7 +313,7 @@ impl Writer {
         pages: &[WritePage],
         one_io: bool,
         scratch: &mut [u8],
-    ) -> Result<u128, TierError> {
+    ) -> Result<(u128, bool), TierError> {
         let page_bytes = self.flash_pages.page_bytes;
         let number = self.directory.group_number(part.first);
         self.superblocks
@@ -349,11 +351,11 @@ impl Writer {
             None => {}
         }
         if batch.is_empty() {
-            return Ok(0);
+            return Ok((0, false));
         }
         self.flash.run(&mut batch).map_err(flash_error)?;
         drop(batch);
-        let Some(composed) = composed else { return Ok(0) };
+        let Some(composed) = composed else { return Ok((0, false)) };
         self.sync_part(&composed)?;
         if part.completes && !is_first && self.flash.layout.summary_copies() > 1 {
             let other = self.flash.layout.summary_offset(number, (composed.copy + 1) % summary::COPIES);
@@ -361,7 +363,7 @@ impl Writer {
             // Once a later summary says that this group is durable, either of its two must be enough.
             self.flash.sync_writes()?;
         }
-        Ok(composed.named)
+        Ok((composed.named, composed.has_records))
     }
 }
 
@@ -388,13 +390,13 @@ impl Writes for Writer {
         part: Part,
         pages: &WritePages,
         scratch: &mut AlignedBuffer,
-    ) -> Result<(), TierError> {
-        let named = self.write_part(&part, pages, scratch)?;
-        let (published, named) = self.directory.with(|partition| {
+    ) -> Result<Brought, TierError> {
+        let (named, has_records) = self.write_part(&part, pages, scratch)?;
+        let (published, named, more) = self.directory.with(|partition| {
             // A page that was forgotten while its group was written will not be in the next segment.
             let named = partition.log().map_or(0, |log| named & log.staged_pages(part.first));
             partition.written(part.ticket, pages);
-            (partition.published(), named)
+            (partition.published(), named, partition.another_write_due(part.frame))
         })?;
         if self.segments.is_complete(published) || self.unsure.is_long()? {
             self.segments.look();
@@ -403,6 +405,7 @@ impl Writes for Writer {
         if part.needs_summary {
             self.failures.flushes.notify_one();
         }
-        Ok(())
+        let is_news = part.completes || has_records;
+        Ok(Brought { is_news, more: more || is_news })
     }
 }

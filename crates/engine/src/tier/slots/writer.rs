@@ -8,7 +8,7 @@ use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::tier::floor::Floor;
 use crate::tier::floor::flash::Flash;
-use crate::tier::floor::writers::Writes;
+use crate::tier::floor::writers::{Brought, Writes};
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, WriteJob, WritePage, WritePages};
 use entresol_device::Io;
@@ -104,7 +104,7 @@ impl Writes for Writer {
         job: WriteJob,
         pages: &WritePages,
         scratch: &mut AlignedBuffer,
-    ) -> Result<(), TierError> {
+    ) -> Result<Brought, TierError> {
         if scratch.is_empty() {
             *scratch =
                 AlignedBuffer::new(self.directory.config.group_pages as usize * self.flash_pages.page_bytes);
@@ -115,6 +115,6 @@ impl Writes for Writer {
         if let Some(upkeep) = &self.upkeep {
             upkeep.writes_end(pages);
         }
-        Ok(())
+        Ok(Brought::ALL)
     }
 }
