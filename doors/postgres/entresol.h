@@ -35,6 +35,7 @@ enum
 	ENT_FAILED = -3,		/* flash or disk has failed, for good */
 	ENT_GONE = -4,			/* the worker has ended, or the shared memory was given up */
 	ENT_INTERRUPTED = -5,	/* EntInterrupted has said so */
+	ENT_CHANGED = -6,		/* the cache is another one now, or is being changed: attach anew, and call again */
 };
 
 /* A relation's fork, as PostgreSQL names it. It is the name of an object (crates/objects). */
@@ -99,11 +100,23 @@ typedef struct EntOptions
 	const char *mode;			/* "write-back", "write-through" */
 	const char *writes_per_day; /* to flash: "unlimited", device writes as "0.5x", bytes as "200G" */
 	uint64_t	flash_bytes;	/* 0: all that is there */
+	uint64_t	max_bytes;		/* memory is planned for a cache of so many; 0: of flash_bytes */
 	uint32_t	objects;		/* forks that may have pages in the cache */
 	uint32_t	processes;		/* most of them at a time */
 	uint32_t	workers;		/* threads that dequeue and destage */
 	bool		checksums;		/* of the cluster: its pages carry their own */
 } EntOptions;
+
+#define ENT_FLASH_PATH_BYTES 1024
+
+/* The cache as it is: those settings that change while the server runs. */
+typedef struct EntNow
+{
+	uint64_t	flash_bytes;	/* 0: no cache was opened */
+	uint32_t	policy;			/* 0 face, 1 face-gr, 2 face-gsc, 3 reuse */
+	uint32_t	mode;			/* 0 write-back, 1 write-through */
+	char		flash[ENT_FLASH_PATH_BYTES];
+} EntNow;
 
 /* The cluster at its start: what a flash is compared with. As FlashCacheStartup. */
 typedef struct EntCluster
@@ -239,15 +252,28 @@ typedef bool (*EntInterrupted) (void);
 int32_t		ent_plan(EntOptions *options, size_t *memory_bytes);
 
 /*
- * In each process, when the worker has opened the cache; again after ENT_GONE. The memory was mapped by the
- * postmaster, as zeros. "kind" is what kind of process it is, less than ENT_BACKEND_KINDS.
+ * In each process, when the worker has opened the cache; again after ENT_CHANGED and ent_detach(). The memory was
+ * mapped by the postmaster, as zeros. "kind" is what kind of process it is, less than ENT_BACKEND_KINDS; "place" is
+ * the process's own number, less than "processes". The cache may have other settings than "options": see EntNow.
  */
 int32_t		ent_attach(const EntOptions *options, void *memory, size_t memory_bytes, uint32_t kind,
-					   EntInterrupted interrupted);
+					   uint32_t place, EntInterrupted interrupted);
 /* Whether "text" may be the option writes_per_day. */
 int32_t		ent_check_writes_per_day(const char *text);
 bool		ent_is_attached(void);	/* [c] */
 void		ent_detach(void);
+/* Of the cache that this process has attached: is it never newer than the files, and is it being changed? */
+bool		ent_is_through(void);	/* [c] */
+bool		ent_is_changing(void);	/* [c] */
+bool		ent_is_stale(void);		/* [c] it was changed */
+/* Attached or not: the cache as it is. */
+int32_t		ent_now(const EntOptions *options, void *memory, size_t memory_bytes, EntNow *now);
+/*
+ * Notes durably that the flash is being exchanged; with two equal paths, that it is not. And whether it is, for the
+ * one at "to".
+ */
+int32_t		ent_moving(const EntOptions *options, const char *from, const char *to);
+bool		ent_is_moving(const EntOptions *options, const char *to);
 
 /*
  * Whether the block is here, and for how many blocks from it on that is so. A hint, without I/O. With "reads"
@@ -351,6 +377,23 @@ void		ent_worker_redone(void);
 void		ent_worker_pulled(int pages);
 /* Another value of the option writes_per_day. */
 int32_t		ent_worker_limit(const char *text);
+/*
+ * A change to other settings, in this order: it is prepared, until that is done (ENT_NOTHING: not yet; as the first
+ * answer: there is nothing to be changed); the gate is closed, until all processes have left the cache; it is made;
+ * and the gate is opened again, to another cache or the same one. On ENT_REFUSED the cache of before serves. "done" is
+ * the REDO pointer of the last checkpoint that pg_control names, "redo" that of the last one that has begun.
+ */
+int32_t		ent_worker_prepare(const EntOptions *options);
+int32_t		ent_worker_is_prepared(void);
+void		ent_worker_give_up(void);
+void		ent_worker_close_gate(void);
+bool		ent_worker_is_alone(void);
+int32_t		ent_worker_change(uint64_t done, uint64_t redo);
+void		ent_worker_open_gate(bool is_another);
+int32_t		ent_worker_mark(uint64_t done, uint64_t redo);
+/* Files may have been written without the cache: clean pages stay out until two checkpoints are complete. */
+void		ent_worker_files_were_written(void);
+bool		ent_worker_awaits_checkpoints(void);
 /* "redo" is the REDO pointer of the last checkpoint that pg_control names. */
 int32_t		ent_worker_close(uint32_t how, uint64_t redo);
 

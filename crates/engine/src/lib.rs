@@ -52,7 +52,8 @@ pub use api::{
 pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget, bytes_of};
 pub use buffer::AlignedBuffer;
 pub use disk::{
-    DiskLayer, Home, InPlaceDisk, OwnersLog, RedoLog, WholeDisk, disk_binding, is_flash_needed, name_no_log,
+    DiskLayer, Home, InPlaceDisk, OwnersLog, RedoLog, WholeDisk, disk_binding, is_disk_bound,
+    is_flash_needed, name_no_log,
 };
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
 pub use entresol_core::{Costs, Mode, PageId, PolicyKind};

@@ -158,6 +158,14 @@ impl SharedFront {
         Ok(Self { access, lsns, service, opened, _alone: PhantomData })
     }
 
+    /// Ends a front whose memory was given to another segment meanwhile, without a look at it. Who gives it
+    /// away sees to that no front uses it then.
+    pub fn disown(self) {
+        if let Some(seat) = &self.access.seat {
+            seat.disown();
+        }
+    }
+
     /// Whether the cache runs. False: it has switched itself off, and the disk alone serves.
     ///
     /// # Errors

@@ -6,17 +6,19 @@ use crate::front::Interrupted;
 use crate::memory::{ALIGNMENT, Shared, front_bytes};
 use crate::settings::{PAGE_BYTES, Settings};
 use crate::types::{
-    BACKEND_KINDS, EntBackend, EntBenefit, EntCluster, EntEvent, EntFork, EntIo, EntLatency, EntOptions,
-    EntOwn, EntPlace, EntRelation, EntStat, code, latency,
+    BACKEND_KINDS, EntBackend, EntBenefit, EntFork, EntIo, EntLatency, EntOptions, EntOwn, EntPlace,
+    EntRelation, EntStat, code, latency,
 };
-use crate::{counts, failure, front, locate, manifest, report, settings, worker};
+use crate::{counts, failure, front, locate, manifest, report, settings, stage};
 use entresol_core::{PageId, Position};
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::slice;
 use std::time::Duration;
+
+pub use crate::abi_worker::*;
 
 /// `n` as a number of blocks: to the end of the fork.
 const TO_THE_END: u32 = u32::MAX;
@@ -25,7 +27,7 @@ const TO_THE_END: u32 = u32::MAX;
 ///
 /// # Safety
 /// Strings end with 0.
-unsafe fn settings_of(options: &EntOptions) -> Result<Settings, String> {
+pub(crate) unsafe fn settings_of(options: &EntOptions) -> Result<Settings, String> {
     Settings::new(options, |text| match text.is_null() {
         true => c"",
         // SAFETY: the caller promises it.
@@ -35,23 +37,23 @@ unsafe fn settings_of(options: &EntOptions) -> Result<Settings, String> {
 
 /// # Safety
 /// As of [`Shared::new`], but for the alignment.
-unsafe fn memory_of(
+pub(crate) unsafe fn memory_of(
     memory: *mut c_void,
     bytes: usize,
     settings: &Settings,
     is_worker: bool,
 ) -> Result<Shared, String> {
-    let objects = settings.tier.objects;
+    let counts = (settings.tier.objects, settings.processes);
     let base = NonNull::new(memory.cast::<u8>()).ok_or("there is no shared memory")?;
     let skipped = base.align_offset(ALIGNMENT);
-    if bytes < skipped.saturating_add(front_bytes(objects)) {
+    if bytes < skipped.saturating_add(front_bytes(counts.0, counts.1)) {
         return Err(format!("{bytes} bytes of shared memory are too few"));
     }
     // SAFETY: there are more bytes than are skipped, and the caller promises the rest.
-    Ok(unsafe { Shared::new(base.add(skipped), bytes - skipped, objects, is_worker) })
+    Ok(unsafe { Shared::new(base.add(skipped), bytes - skipped, counts, is_worker) })
 }
 
-fn refused<T>(result: Result<T, String>, then: impl FnOnce(T) -> i32) -> i32 {
+pub(crate) fn refused<T>(result: Result<T, String>, then: impl FnOnce(T) -> i32) -> i32 {
     match result {
         Ok(value) => then(value),
         Err(why) => {
@@ -70,7 +72,7 @@ pub unsafe extern "C" fn ent_plan(options: *mut EntOptions, bytes: *mut usize) -
         let (options, bytes) = unsafe { (&mut *options, &mut *bytes) };
         // SAFETY: as above.
         let planned = unsafe { settings_of(options) }
-            .and_then(|settings| Ok((settings.flash_bytes, settings.memory_bytes()?)));
+            .and_then(|settings| Ok((settings.flash_bytes, settings.memory_bytes(options.max_bytes)?)));
         refused(planned, |(flash_bytes, memory_bytes)| {
             (options.flash_bytes, *bytes) = (flash_bytes, memory_bytes);
             code::DONE
@@ -100,6 +102,7 @@ pub unsafe extern "C" fn ent_attach(
     memory: *mut c_void,
     bytes: usize,
     kind: u32,
+    place: u32,
     interrupted: Option<Interrupted>,
 ) -> i32 {
     failure::guarded(|| {
@@ -109,7 +112,7 @@ pub unsafe extern "C" fn ent_attach(
             let memory = unsafe { memory_of(memory, bytes, &settings, false) }?;
             Ok((settings, memory))
         });
-        refused(both, |(settings, memory)| front::attach(&settings, memory, kind, interrupted))
+        refused(both, |(settings, memory)| front::attach(settings, memory, (kind, place), interrupted))
     })
 }
 
@@ -278,7 +281,7 @@ pub unsafe extern "C" fn ent_stage(
     failure::guarded(|| {
         // SAFETY: the caller promises it.
         let page = unsafe { slice::from_raw_parts(page.cast::<u8>(), PAGE_BYTES) };
-        front::stage(&fork, block, page, lsn, flags)
+        stage::stage(&fork, block, page, lsn, flags)
     })
 }
 
@@ -410,67 +413,6 @@ pub extern "C" fn ent_took(row: u32, us: u64) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn ent_stat_reset() -> i32 {
     failure::guarded(report::reset)
-}
-
-/// # Safety
-/// As [`ent_attach`]; `cluster` points to an `EntCluster`. The memory was mapped by the present postmaster,
-/// after the last crash.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ent_worker_open(
-    options: *const EntOptions,
-    memory: *mut c_void,
-    bytes: usize,
-    cluster: *const EntCluster,
-) -> i32 {
-    failure::guarded(|| {
-        // SAFETY: the caller promises it.
-        let (settings, cluster) = unsafe { (settings_of(&*options), &*cluster) };
-        let both = settings.and_then(|settings| {
-            // SAFETY: as above.
-            let memory = unsafe { memory_of(memory, bytes, &settings, true) }?;
-            Ok((settings, memory))
-        });
-        refused(both, |(settings, memory)| worker::open(&settings, memory, cluster))
-    })
-}
-
-/// # Safety
-/// `event` points to an `EntEvent`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ent_worker_wait(patience_ms: u32, event: *mut EntEvent) -> i32 {
-    failure::guarded(|| {
-        // SAFETY: the caller promises it.
-        worker::wait(Duration::from_millis(patience_ms.into()), unsafe { &mut *event })
-    })
-}
-
-/// Redo is over.
-#[unsafe(no_mangle)]
-pub extern "C" fn ent_worker_redone() {
-    failure::guarded(worker::redone);
-}
-
-/// So many victims were pushed into the cache.
-#[unsafe(no_mangle)]
-pub extern "C" fn ent_worker_pulled(pages: c_int) {
-    failure::guarded(|| worker::pulled(usize::try_from(pages).unwrap_or(0)));
-}
-
-/// # Safety
-/// `text` ends with 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ent_worker_limit(text: *const c_char) -> i32 {
-    failure::guarded(|| {
-        // SAFETY: the caller promises it.
-        let text = unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| "it is not UTF-8".to_owned());
-        refused(text.and_then(settings::daily_writes), worker::limit_writes)
-    })
-}
-
-/// Ends the cache as `how` says: see [`crate::types::close`].
-#[unsafe(no_mangle)]
-pub extern "C" fn ent_worker_close(how: u32, redo: u64) -> i32 {
-    failure::guarded(|| worker::close(how, redo))
 }
 
 /// # Safety

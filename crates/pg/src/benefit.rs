@@ -178,6 +178,11 @@ impl Hour {
         (first..notes).map(|number| self.note(number)).find(|note| at_s.abs_diff(note.at_s) <= HOUR_S)
     }
 
+    /// In the worker: counters of the cache begin anew.
+    pub fn restart(&self) {
+        self.notes.store(0, Ordering::Release);
+    }
+
     /// The server is about to read the disk: whether that read is to be timed.
     pub fn read_is_timed(&self) -> bool {
         self.due.fetch_add(1, Ordering::Relaxed).is_multiple_of(ONE_OF)

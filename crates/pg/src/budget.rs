@@ -30,6 +30,8 @@ pub(crate) struct Around {
     redo: AtomicU64,
     /// So many of them are durable.
     durable: AtomicU64,
+    /// 1: no dirty page enters, as the cache is being drained.
+    drains: AtomicU64,
 }
 
 impl Around {
@@ -57,12 +59,22 @@ impl Around {
 
     /// Whether no page enters.
     pub fn takes_nothing(&self) -> bool {
-        self.level.load(SeqCst) == 2
+        self.level.load(SeqCst) == 2 || self.drains.load(SeqCst) != 0
+    }
+
+    /// Dirty pages bypass the cache, or do not any more: it is being drained, and would not get there.
+    pub fn drain(&self, drains: bool) {
+        self.drains.store(drains.into(), SeqCst);
+    }
+
+    /// Whether clean pages stay out since dirty pages that bypassed the cache are not durable.
+    pub fn awaits_checkpoints(&self) -> bool {
+        self.durable.load(SeqCst) < self.pages.get()
     }
 
     /// Whether clean pages stay out.
     pub fn clean_stays_out(&self) -> bool {
-        self.level.load(SeqCst) > 0 || self.durable.load(SeqCst) < self.pages.get()
+        self.level.load(SeqCst) > 0 || self.awaits_checkpoints()
     }
 
     /// A checkpoint has written its buffers, and will sync files. `done`: the REDO pointer of the last one
@@ -99,6 +111,15 @@ mod tests {
         assert!(!around.clean_stays_out());
         around.allow(NOTHING);
         assert!(around.clean_stays_out() && around.dirty_goes());
+    }
+
+    #[test]
+    fn a_drain_keeps_dirty_pages_out() {
+        let around = Around::default();
+        around.drain(true);
+        assert!(around.dirty_goes() && around.takes_nothing());
+        around.drain(false);
+        assert!(!around.dirty_goes() && around.clean_stays_out() && around.awaits_checkpoints());
     }
 
     #[test]

@@ -105,6 +105,11 @@ impl RelationFiles {
         Self { wal, ..self }
     }
 
+    /// The cache that this process has closed is opened again.
+    pub fn continues(&self) {
+        self.wal.iter().for_each(Wal::continues);
+    }
+
     /// Adjacent pages that are about to be written.
     fn run<'a, 'p>(&self, fork: EntFork, object: ObjectId, pages: &'a [(PageId, &'p [u8])]) -> Run<'a, 'p> {
         let number = self.notes.as_ref().map_or(0, |(notes, memory)| {

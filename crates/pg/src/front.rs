@@ -3,16 +3,15 @@
 //! A process uses the interface from one thread. Look-ups of an object's number are not kept: a number is
 //! another object's one day.
 
+use crate::gate::Word;
 use crate::locator::{DATABASE_BYTES, Folders, fork_of, locator_of};
 use crate::memory::{BackendTally, Board, ObjectTally, Shared};
 use crate::notes::{Known, make_void};
 use crate::settings::Settings;
-use crate::types::{BACKEND_KINDS, EntFork, code, flag};
+use crate::types::{BACKEND_KINDS, EntFork, code};
 use crate::{failure, settings};
-use entresol_core::{Lsn, PageId};
-use entresol_engine::{
-    AttachOptions, Deletes, FlashPlace, Handed, PageSet, SharedFront, Sharing, Source, TierError, Victim,
-};
+use entresol_core::PageId;
+use entresol_engine::{AttachOptions, Deletes, FlashPlace, PageSet, SharedFront, Sharing, Source, TierError};
 use entresol_objects::{Locator, ObjectId};
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -41,6 +40,10 @@ pub(crate) struct Process {
     pub rejected: Cell<Option<PageId>>,
     /// The flash device's descriptor, and whether its reads are direct.
     pub flash: Option<(i32, bool)>,
+    /// Its place at the gate, and the generation of the cache that it has attached.
+    word: &'static Word,
+    generation: u64,
+    is_through: bool,
 }
 
 impl Process {
@@ -57,19 +60,35 @@ thread_local! {
     static INTERRUPTED: Cell<Option<Interrupted>> = const { Cell::new(None) };
 }
 
+/// Whether the process is to wait no longer: its own check says so, which knows of a gate that is closed.
 fn is_interrupted() -> bool {
     INTERRUPTED.get().is_some_and(|interrupted| interrupted())
 }
 
-/// Attaches this process, or attaches it again.
+/// Attaches this process, which has the place `place` at the gate. [`code::CHANGED`]: the cache is being changed.
 pub(crate) fn attach(
-    settings: &Settings,
+    settings: Settings,
     memory: Shared,
-    kind: u32,
+    (kind, place): (u32, u32),
     interrupted: Option<Interrupted>,
 ) -> i32 {
     failure::reserve();
     INTERRUPTED.set(interrupted);
+    let (gate, word) = (&memory.board().gate, memory.words().get(place as usize));
+    let Some(word) = word else {
+        failure::say(&format!("process {place} has no place at the cache's gate"));
+        return code::REFUSED;
+    };
+    let generation = gate.generation();
+    let Some(_inside) = gate.enter(word, generation) else { return code::CHANGED };
+    let settings = match memory.board().now.of(settings) {
+        Ok(settings) => settings,
+        Err(why) => {
+            failure::say(&why);
+            return code::REFUSED;
+        }
+    };
+    let is_through = settings.is_through();
     let sharing = Sharing { memory: Arc::new(memory), fronts: settings.processes };
     let attach = AttachOptions { is_direct: true, interrupted: Some(is_interrupted), without_flash: true };
     let of_back = memory.board().flash.path();
@@ -82,8 +101,21 @@ pub(crate) fn attach(
             let known = RefCell::default();
             let (unread, rejected) = (Cell::new(None), Cell::new(None));
             let flash = front.flash_descriptor();
-            let attached =
-                Process { front, board, tally, memory, folder, folders, known, unread, rejected, flash };
+            let attached = Process {
+                front,
+                board,
+                tally,
+                memory,
+                folder,
+                folders,
+                known,
+                unread,
+                rejected,
+                flash,
+                word,
+                generation,
+                is_through,
+            };
             PROCESS.with(|process| *process.borrow_mut() = Some(attached));
             code::DONE
         }
@@ -97,9 +129,18 @@ pub(crate) fn attach(
     }
 }
 
-/// Gives the process's place up.
+/// Gives the process's place up. If the cache is another one by now, its memory is not touched.
 pub(crate) fn detach() {
-    PROCESS.with(|process| drop(process.borrow_mut().take()));
+    let Some(process) = PROCESS.with(|process| process.borrow_mut().take()) else { return };
+    match process.board.gate.enter(process.word, process.generation) {
+        Some(_inside) => drop(process.front),
+        None => process.front.disown(),
+    }
+}
+
+/// Whether the cache that this process has attached is never newer than the files.
+pub(crate) fn is_through() -> bool {
+    with(|process| process.is_through) == Some(true)
 }
 
 /// Whether the process is attached.
@@ -107,13 +148,30 @@ pub(crate) fn is_attached() -> bool {
     with(|_| ()).is_some()
 }
 
-/// Calls the cache for this process; failures become codes.
+/// Whether that cache is being changed.
+pub(crate) fn is_changing() -> bool {
+    with(|process| process.board.gate.is_closed()) == Some(true)
+}
+
+/// Whether the cache is another one by now than this process has attached.
+pub(crate) fn is_stale() -> bool {
+    let is_another = |process: &Process| {
+        let generation = process.board.gate.generation();
+        generation.is_multiple_of(2) && generation != process.generation
+    };
+    with(is_another) == Some(true)
+}
+
+/// Calls the cache for this process; failures become codes. [`code::CHANGED`]: nothing was done.
 pub(crate) fn call(work: impl FnOnce(&Process) -> Result<i32, TierError>) -> i32 {
     PROCESS.with(|process| {
         let process = process.borrow();
         let Some(process) = &*process else {
             failure::say(&"this process is not attached to the flash cache");
             return code::GONE;
+        };
+        let Some(_inside) = process.board.gate.enter(process.word, process.generation) else {
+            return code::CHANGED;
         };
         work(process).unwrap_or_else(|error| {
             failure::say(&error);
@@ -252,88 +310,6 @@ pub(crate) fn with<R>(work: impl FnOnce(&Process) -> R) -> Option<R> {
 /// The flash device's descriptor in this process.
 pub(crate) fn descriptor() -> Option<i32> {
     with(|process| Some(process.flash?.0)).flatten()
-}
-
-/// Takes a page. Waits for room if it is dirty and not pulled.
-pub(crate) fn stage(fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u32) -> i32 {
-    call(|process| {
-        let code = match flags & flag::KEPT_OUT {
-            0 if process.is_over_budget(flags) => process.go_around(fork, block, flags),
-            0 => process.stage(fork, block, page, lsn, flags),
-            _ => {
-                process.board.kept_out.add(1);
-                process.go_around(fork, block, flags)
-            }
-        }?;
-        process.tally.refused.add((code != code::DONE).into());
-        Ok(code)
-    })
-}
-
-impl Process {
-    fn stage(&self, fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u32) -> Result<i32, TierError> {
-        let dirty = flags & flag::DIRTY != 0;
-        let waits = dirty && flags & flag::PULL == 0;
-        let Process { front, board, memory, .. } = self;
-        let locator = locator_of(fork);
-        let Some(object) = front.define(&locator)? else {
-            // The table of forks is full. No page of it was ever taken; but it may enter later.
-            if dirty {
-                board.disk_only.add(1);
-                board.around.dirty_went();
-            }
-            return Ok(code::DISK_ONLY);
-        };
-        let victim = Victim { page: object.page(block), lsn: Lsn(lsn), dirty, fdirty: dirty };
-        let handed = match waits {
-            true => Some(front.evict(victim, page)?),
-            false => front.try_evict(victim, page)?,
-        };
-        Ok(match handed {
-            Some(Handed::Taken(_)) => {
-                self.taken(memory.tally(object, &locator), flags);
-                code::DONE
-            }
-            Some(Handed::DiskFirst | Handed::DiskOnly) => {
-                if dirty && waits {
-                    // Its write is durable with the next checkpoint only. Until then the disk must not have
-                    // an older version than the cache had.
-                    front.take_out(victim.page)?;
-                }
-                board.disk_only.add(dirty.into());
-                code::DISK_ONLY
-            }
-            None => {
-                board.refused_clean.add((!dirty).into());
-                code::FULL
-            }
-        })
-    }
-
-    /// Whether the budget of writes to flash is too short for a page. A victim that was pulled stays where it
-    /// is.
-    fn is_over_budget(&self, flags: u32) -> bool {
-        let around = &self.board.around;
-        let is_over = match (flags & flag::DIRTY != 0, flags & flag::PULL != 0) {
-            (true, false) => flags & flag::ATOMIC == 0 && around.dirty_goes(),
-            (true, true) => around.takes_nothing(),
-            (false, _) => around.clean_stays_out(),
-        };
-        self.board.over_budget.add(is_over.into());
-        is_over
-    }
-
-    /// A page that stays out. It may have been in the cache before.
-    fn go_around(&self, fork: &EntFork, block: u32, flags: u32) -> Result<i32, TierError> {
-        let dirty = flags & flag::DIRTY != 0;
-        if dirty && flags & flag::PULL != 0 {
-            return Ok(code::FULL);
-        }
-        if dirty && let Some(object) = self.front.object(&locator_of(fork))? {
-            self.front.take_out(object.page(block))?;
-        }
-        Ok(code::DISK_ONLY)
-    }
 }
 
 /// Forgets `n` blocks from `block` on, which are dead; `None`: to the end of the fork.

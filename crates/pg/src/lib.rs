@@ -7,13 +7,20 @@
 //! | file | what it does |
 //! |---|---|
 //! | `abi` | the C functions: pointers become values, failures become codes |
+//! | `abi_worker` | those of the worker |
 //! | `types` | the types of the C interface |
 //! | `memory` | the segment in PostgreSQL's shared memory, and the board with it |
 //! | `settings` | the engine's options from the extension's |
-//! | `front` | the calls of a process: read, stage, forget, evict |
+//! | `front` | the calls of a process: attach, read, forget, evict |
+//! | `stage` | a page that a process hands down |
 //! | `locate` | where on flash blocks are, for a server that reads them by itself |
 //! | `report` | reports of a process: counters, durations |
-//! | `worker` | the back: opening, pulls, messages, ending |
+//! | `worker` | the back: pulls, messages, ending |
+//! | `opening` | whether a flash is the cluster's, and the cache on it |
+//! | `change` | another size, mode, policy or flash while the server runs |
+//! | `moving` | the note of a flash that is being exchanged |
+//! | `gate` | lets processes into the cache, but for the moment of a change |
+//! | `now` | those of the settings that change |
 //! | `counts` | what a process counts of its reads, and of pages that it hands down |
 //! | `benefit` | what the cache has saved in the last hour |
 //! | `manifest` | a file that names the pages in the cache |
@@ -34,20 +41,27 @@
 #![deny(unsafe_code)]
 
 pub mod abi;
+mod abi_worker;
 mod benefit;
 mod budget;
+mod change;
 mod counts;
 mod failure;
 mod files;
 mod front;
+mod gate;
 mod locate;
 mod locator;
 mod log;
 mod manifest;
 mod memory;
+mod moving;
 mod notes;
+mod now;
+mod opening;
 mod report;
 mod settings;
+mod stage;
 pub mod types;
 mod wal;
 mod worker;

@@ -9,7 +9,9 @@
 
 use crate::benefit::Hour;
 use crate::budget::Around;
+use crate::gate::{Gate, Word};
 use crate::notes::{Noted, NotesBoard};
+use crate::now::Now;
 use crate::types::{BACKEND_KINDS, EntBackend, EntIo, EntStat, PRESENT, latency};
 use crate::wal::LogBoard;
 use entresol_engine::{DURATION_BUCKETS, DurationTally, Durations, SegmentMemory};
@@ -160,6 +162,8 @@ pub(crate) struct Board {
     pub baseline: Baseline,
     pub flash: Descriptor,
     pub hour: Hour,
+    pub gate: Gate,
+    pub now: Now,
 }
 
 /// The worker's descriptor of the flash, for the other processes: they read the device that it writes, even
@@ -222,9 +226,14 @@ fn tallies_bytes(objects: u32) -> usize {
     (objects as usize * size_of::<ObjectTally>()).next_multiple_of(ALIGNMENT)
 }
 
-/// Bytes before the segment of a cache with so many objects.
-pub(crate) fn front_bytes(objects: u32) -> usize {
-    BOARD_BYTES + tallies_bytes(objects)
+/// Bytes of the words of so many processes at the gate.
+fn words_bytes(processes: u32) -> usize {
+    (processes as usize * size_of::<Word>()).next_multiple_of(ALIGNMENT)
+}
+
+/// Bytes before the segment of a cache with so many objects and processes.
+pub(crate) fn front_bytes(objects: u32, processes: u32) -> usize {
+    BOARD_BYTES + tallies_bytes(objects) + words_bytes(processes)
 }
 
 /// Memory from the postmaster. Invariant: the promises of [`Shared::new`]'s caller.
@@ -233,7 +242,8 @@ pub(crate) struct Shared {
     base: NonNull<u8>,
     bytes: usize,
     objects: u32,
-    /// In the worker, which finds no older segment: it runs once in the life of this memory.
+    processes: u32,
+    /// In the worker, which finds no older segment: a new one replaces it while no process uses it.
     is_worker: bool,
 }
 
@@ -249,9 +259,29 @@ impl Shared {
     /// # Safety
     /// The memory is readable and writable until the end of the process, shared with all processes of the
     /// server and used for nothing else, aligned to [`ALIGNMENT`], and has at least as many bytes as
-    /// [`front_bytes`] of `objects`.
-    pub unsafe fn new(base: NonNull<u8>, bytes: usize, objects: u32, is_worker: bool) -> Self {
-        Self { base, bytes, objects, is_worker }
+    /// [`front_bytes`] of `objects` and `processes`.
+    pub unsafe fn new(
+        base: NonNull<u8>,
+        bytes: usize,
+        (objects, processes): (u32, u32),
+        is_worker: bool,
+    ) -> Self {
+        Self { base, bytes, objects, processes, is_worker }
+    }
+
+    /// Bytes that a segment may have.
+    pub fn segment_room(&self) -> usize {
+        self.segment().1
+    }
+
+    /// The words of the processes at the gate.
+    pub fn words(&self) -> &'static [Word] {
+        let at = BOARD_BYTES + tallies_bytes(self.objects);
+        // SAFETY: the memory is there as long as the process, has so many words after the counters, and any
+        // bytes are atomic words. The lengths before keep the alignment.
+        unsafe {
+            std::slice::from_raw_parts(self.base.add(at).cast::<Word>().as_ptr(), self.processes as usize)
+        }
     }
 
     /// Objects that the memory has counters for.
@@ -279,7 +309,7 @@ impl Shared {
     }
 
     fn segment(&self) -> (NonNull<u8>, usize) {
-        let before = front_bytes(self.objects);
+        let before = front_bytes(self.objects, self.processes);
         // SAFETY: the memory has more bytes than these.
         (unsafe { self.base.add(before) }, self.bytes - before)
     }

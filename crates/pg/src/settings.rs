@@ -2,13 +2,14 @@
 
 use crate::locator::Folders;
 use crate::memory::{ALIGNMENT, front_bytes};
-use crate::types::EntOptions;
+use crate::now::POLICIES;
+use crate::types::{EntOptions, FLASH_PATH_BYTES};
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{DailyWrites, Mode, TierOptions, segment_bytes};
 use entresol_format::PageFormat;
 use std::ffi::CStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a PostgreSQL page, as it is usually compiled.
 pub(crate) const PAGE_BYTES: usize = 8192;
@@ -32,8 +33,8 @@ pub(crate) struct Settings {
     pub tier: TierOptions,
     /// Bytes of the flash that are used.
     pub flash_bytes: u64,
-    /// Bytes that may be written to flash in a day. `None`: there is no limit.
-    pub writes_per_day: Option<u64>,
+    /// How much may be written to flash in a day.
+    pub writes: DailyWrites,
     pub processes: u32,
 }
 
@@ -63,12 +64,15 @@ impl Settings {
         let kind = PolicyKind::from_name(&policy).ok_or_else(|| format!("there is no policy {policy:?}"))?;
         let mode = string("entresol.mode", options.mode)?;
         let mode = Mode::from_name(&mode).ok_or_else(|| format!("there is no mode {mode:?}"))?;
+        if flash.as_os_str().len() >= FLASH_PATH_BYTES {
+            return Err(format!("the path of the flash has {FLASH_PATH_BYTES} bytes or more"));
+        }
         let flash_bytes = match options.flash_bytes {
             0 => size_of_flash(&flash)?,
             bytes => bytes,
         };
         let page_format = page_format(options.checksums);
-        let writes_per_day = daily_writes(&string("entresol.writes_per_day", options.writes_per_day)?)?;
+        let writes = daily_writes(&string("entresol.writes_per_day", options.writes_per_day)?)?;
         let wanted = TierOptions {
             page_bytes: PAGE_BYTES as u32,
             page_format,
@@ -76,28 +80,34 @@ impl Settings {
             objects: options.objects,
             ..TierOptions::new(kind, 0)
         };
-        let fitted = wanted.fitted(flash_bytes);
-        if fitted.slots < SLOTS_MIN {
-            return Err(format!(
-                "\"{}\" with {flash_bytes} bytes is too small for a cache with room for {} forks of relations \
-                 (entresol.objects), which takes at least {} MB; with the fewest of them, {OBJECTS_MIN}, it takes {} MB",
-                flash.display(),
-                options.objects,
-                least_mb(&wanted),
-                least_mb(&TierOptions { objects: OBJECTS_MIN, ..wanted }),
-            ));
-        }
-        let workers = options.workers as usize;
-        // PostgreSQL syncs its own writes with the next checkpoint.
-        let takes_changes = mode == Mode::WriteBack;
-        let tier = TierOptions { background_workers: workers, takes_changes, ..fitted };
-        tier.validate().map_err(|error| error.to_string())?;
+        let tier = fitted(&wanted, &flash, flash_bytes, options.workers as usize)?;
         let folders = Folders {
             data: PathBuf::from(string("the cluster's folder", options.data)?),
             version: string("the folder of this version", options.version_folder)?,
         };
-        let writes_per_day = writes_per_day.bytes(flash_bytes);
-        Ok(Self { flash, folders, tier, flash_bytes, writes_per_day, processes: options.processes })
+        Ok(Self { flash, folders, tier, flash_bytes, writes, processes: options.processes })
+    }
+
+    /// These settings, with what changes while a server runs.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn changed(
+        self,
+        flash: PathBuf,
+        flash_bytes: u64,
+        policy: PolicyKind,
+        mode: Mode,
+    ) -> Result<Self, String> {
+        let TierOptions { page_bytes, page_format, objects, background_workers, .. } = self.tier;
+        let wanted = TierOptions { page_bytes, page_format, mode, objects, ..TierOptions::new(policy, 0) };
+        let tier = fitted(&wanted, &flash, flash_bytes, background_workers)?;
+        Ok(Self { flash, tier, flash_bytes, ..self })
+    }
+
+    /// Bytes that may be written to flash in a day. `None`: there is no limit.
+    pub fn writes_per_day(&self) -> Option<u64> {
+        self.writes.bytes(self.flash_bytes)
     }
 
     /// Whether the cluster never needs its flash.
@@ -105,14 +115,55 @@ impl Settings {
         self.tier.mode == Mode::WriteThrough
     }
 
-    /// Bytes of shared memory, with what its alignment may cost.
+    /// Bytes of shared memory, with what its alignment may cost, for caches of up to `max_bytes` bytes, and of every
+    /// policy and mode.
     ///
     /// # Errors
     /// A sentence.
-    pub fn memory_bytes(&self) -> Result<usize, String> {
-        let segment = segment_bytes(&self.tier, self.processes).map_err(|error| error.to_string())?;
-        Ok(front_bytes(self.tier.objects) + segment + ALIGNMENT)
+    pub fn memory_bytes(&self, max_bytes: u64) -> Result<usize, String> {
+        let mut most = 0;
+        for policy in POLICIES {
+            for mode in [Mode::WriteBack, Mode::WriteThrough] {
+                let bytes = max_bytes.max(self.flash_bytes);
+                let largest = self.clone().changed(self.flash.clone(), bytes, policy, mode)?;
+                most = most.max(largest.segment_bytes()?);
+            }
+        }
+        Ok(front_bytes(self.tier.objects, self.processes) + most + ALIGNMENT)
     }
+
+    /// Bytes of the cache's segment.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn segment_bytes(&self) -> Result<usize, String> {
+        segment_bytes(&self.tier, self.processes).map_err(|error| error.to_string())
+    }
+}
+
+/// The options of a cache like `wanted` on `flash_bytes` bytes of the flash.
+fn fitted(
+    wanted: &TierOptions,
+    flash: &Path,
+    flash_bytes: u64,
+    workers: usize,
+) -> Result<TierOptions, String> {
+    let fitted = wanted.fitted(flash_bytes);
+    if fitted.slots < SLOTS_MIN {
+        return Err(format!(
+            "\"{}\" with {flash_bytes} bytes is too small for a cache with room for {} forks of relations \
+             (entresol.objects), which takes at least {} MB; with the fewest of them, {OBJECTS_MIN}, it takes {} MB",
+            flash.display(),
+            wanted.objects,
+            least_mb(wanted),
+            least_mb(&TierOptions { objects: OBJECTS_MIN, ..wanted.clone() }),
+        ));
+    }
+    // PostgreSQL syncs its own writes with the next checkpoint.
+    let takes_changes = wanted.mode == Mode::WriteBack;
+    let tier = TierOptions { background_workers: workers, takes_changes, ..fitted };
+    tier.validate().map_err(|error| error.to_string())?;
+    Ok(tier)
 }
 
 /// The largest number of a block that PostgreSQL has, as a page of object 0.

@@ -24,6 +24,8 @@ pub mod code {
     pub const GONE: i32 = -4;
     /// The caller's own check has said that it is not to wait on.
     pub const INTERRUPTED: i32 = -5;
+    /// The cache is another one now, or is being changed: the process attaches anew, and repeats its call.
+    pub const CHANGED: i32 = -6;
 }
 
 /// Flags of `ent_stage`: those of PostgreSQL's `storage/flashcache.h`.
@@ -116,6 +118,29 @@ pub struct EntFork {
     pub fork: u32,
 }
 
+/// Bytes of the path of a flash, with the zero at its end.
+pub const FLASH_PATH_BYTES: usize = 1024;
+
+/// The cache as it is now.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct EntNow {
+    /// Bytes of the flash; 0: no cache was opened.
+    pub flash_bytes: u64,
+    /// The place of its policy among those of the setting.
+    pub policy: u32,
+    /// 0 write-back, 1 write-through.
+    pub mode: u32,
+    /// The path, with zeros after it.
+    pub flash: [u8; FLASH_PATH_BYTES],
+}
+
+impl Default for EntNow {
+    fn default() -> Self {
+        Self { flash_bytes: 0, policy: 0, mode: 0, flash: [0; FLASH_PATH_BYTES] }
+    }
+}
+
 /// The cache's options, the same in all processes of a server. Strings end with 0 and outlive the process.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -134,6 +159,8 @@ pub struct EntOptions {
     pub writes_per_day: *const c_char,
     /// Bytes of the flash to be used. 0: all that is there; `ent_plan` puts the number in.
     pub flash_bytes: u64,
+    /// Memory is reserved for a cache of so many bytes; 0: of `flash_bytes`.
+    pub max_bytes: u64,
     /// Forks of relations that may have pages in the cache.
     pub objects: u32,
     /// Most processes at a time.

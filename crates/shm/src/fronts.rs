@@ -17,7 +17,7 @@ use crate::mapping::Shared;
 use crate::process::{ProcessId, Watched};
 use crate::shared_struct;
 use std::num::NonZeroU64;
-use std::sync::atomic::compiler_fence;
+use std::sync::atomic::{AtomicBool, compiler_fence};
 use thiserror::Error;
 
 /// The owner of a seat; see the module's header.
@@ -130,7 +130,10 @@ impl Fronts {
         while found.is_free() {
             let owner = found.next(who);
             match seat.owner.compare_exchange(found.0, owner.0, AcqRel, Acquire) {
-                Ok(_) => return Ok(Front { seats: self.seats.clone(), number, owner }),
+                Ok(_) => {
+                    let is_disowned = AtomicBool::new(false);
+                    return Ok(Front { seats: self.seats.clone(), number, owner, is_disowned });
+                }
                 Err(other) => found = Owner(other),
             }
         }
@@ -160,9 +163,15 @@ pub struct Front {
     seats: Shared<[Seat]>,
     number: usize,
     owner: Owner,
+    is_disowned: AtomicBool,
 }
 
 impl Front {
+    /// The memory is another segment's from now on: the seat is not freed when this is dropped.
+    pub fn disown(&self) {
+        self.is_disowned.store(true, Relaxed);
+    }
+
     /// Whose latches are those that this front holds.
     pub fn holder(&self) -> Holder {
         holder(self.number)
@@ -213,7 +222,7 @@ impl Drop for Front {
     /// back takes it for that of a dead front. A process that was forked does not free the seat of its
     /// parent.
     fn drop(&mut self) {
-        if self.owner.process().pid() != std::process::id() {
+        if self.is_disowned.load(Relaxed) || self.owner.process().pid() != std::process::id() {
             return;
         }
         let seat = &self.seats[self.number];
@@ -315,6 +324,18 @@ mod tests {
         drop(fronts.take(1, parent).expect("a free seat"));
         assert_eq!(fronts.seats[1].owner().process(), parent);
         assert_eq!(fronts.take(1, ProcessId::current()).err(), Some(parent));
+    }
+
+    /// As in memory that another segment has taken since.
+    #[test]
+    fn a_seat_that_was_disowned_is_not_freed() {
+        let fronts = fronts();
+        let front = fronts.register().expect("a free seat");
+        front.disown();
+        drop(front);
+        assert_eq!(fronts.count(), 1);
+        drop(fronts.register().expect("another seat"));
+        assert_eq!(fronts.count(), 1);
     }
 
     #[test]

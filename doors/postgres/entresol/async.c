@@ -15,10 +15,16 @@ door_locate(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint
 {
 	EntPlace	found;
 
+	int			code;
+
 	place->where = FLASH_CACHE_NOT;
-	if (!door_is_there())
-		return nblocks;
-	door_check(ent_locate(door_fork_of(rlocator, forknum), blkno, nblocks, reads, &found));
+	do
+	{
+		if (!door_is_there())
+			return nblocks;
+		code = ent_locate(door_fork_of(rlocator, forknum), blkno, nblocks, reads, &found);
+	} while (door_has_changed(code));
+	door_check(code);
 	if (reads && found.at == ENT_ON_DISK)
 		door_time_disk();
 	if (found.at == ENT_AT_HAND)
@@ -34,10 +40,16 @@ door_locate(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint
 	return found.blocks;
 }
 
-/* Also in processes that only execute the server's reads, and may not have attached yet. */
+/*
+ * Also in processes that only execute the server's reads, and may not have attached yet. None of them waits for a
+ * change, which waits for their reads: until it is made they read the device of before. A read at a place of another
+ * cache is not proved, and is repeated.
+ */
 int
 door_device(void)
 {
+	if (ent_is_stale())
+		ent_detach();
 	if (!ent_is_attached() && (door_state() != DOOR_SERVING || door_try_attach() != ENT_DONE))
 		return -1;
 	return ent_descriptor();
@@ -52,6 +64,13 @@ door_prove(const FlashCacheProof *proof, BlockNumber first, uint32 at, char *pag
 void
 door_reject(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
 {
-	if (door_is_there())
-		door_check(ent_reject(door_fork_of(rlocator, forknum), blkno));
+	int			code;
+
+	do
+	{
+		if (!door_is_there())
+			return;
+		code = ent_reject(door_fork_of(rlocator, forknum), blkno);
+	} while (door_has_changed(code));
+	door_check(code);
 }

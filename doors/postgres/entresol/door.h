@@ -73,6 +73,11 @@ typedef struct DoorShared
 {
 	pg_atomic_uint32 state;		/* a DoorState */
 	pg_atomic_uint32 worker;	/* its process; 0: it has not begun */
+	pg_atomic_uint32 through;	/* 1: the cache is never newer than the files */
+	pg_atomic_uint64 redo_asked;	/* the REDO pointer of the last checkpoint that has begun; 0: none has */
+	/* What came of the settings: "refused" says why the cache does not have them. Of the worker. */
+	pg_atomic_uint64 settled;	/* how often the worker has made the cache follow them, or refused that */
+	char		refused[1024];	/* empty: it has them */
 	/* Written before the state is changed, and not after. */
 	EntCluster	cluster;
 	char		message[1024];
@@ -105,7 +110,11 @@ extern EntOptions door_options;
 extern void *door_memory;
 extern Size door_memory_bytes;
 extern bool drain_at_shutdown;
-extern bool door_is_through;
+#define door_is_through (pg_atomic_read_u32(&door->through) != 0)
+extern bool door_is_worker;
+extern EntOptions door_wanted(void);
+extern bool door_names_flash(void);
+extern EntNow door_now(void);
 extern int	door_statements;
 extern char *door_writes_per_day;
 extern volatile DoorLeader *door_leaders;	/* by the number of the process */
@@ -129,6 +138,8 @@ door_set_state(DoorState state)
 /* hooks.c */
 extern const FlashCacheRoutine door_routine;
 extern void door_attach(void);
+extern void door_leave(void);
+extern bool door_has_changed(int code);
 extern int	door_try_attach(void);
 extern const char *door_error(void);
 extern void door_check(int code);
@@ -156,6 +167,17 @@ door_fork_of(RelFileLocator rlocator, ForkNumber forknum)
 		.fork = (uint32) forknum,
 	};
 }
+
+/* Calls the cache for "code"; again if it was changed meanwhile. Attaches this process, if there is a cache. */
+#define door_ask(code, work) \
+	do \
+	{ \
+		(void) door_is_there(); \
+		(code) = (work); \
+	} while (door_has_changed(code))
+
+/* reads.c; see major.h */
+extern void door_wait_for_reads(void);
 
 /* async.c */
 extern uint32 door_locate(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint32 nblocks, bool reads,
@@ -241,9 +263,15 @@ extern void door_new_file(Oid relid, Oid replaces, RelFileLocator rlocator);
 /* worker.c */
 extern void door_register_worker(void);
 extern PGDLLEXPORT void entresol_worker(Datum arg);
-extern XLogRecPtr door_redo(void);
+extern XLogRecPtr door_redo(TimeLineID *timeline);
+extern bool door_has_cache;
+extern void door_wait_a_little(void);
 extern int	door_open_cache(void);
 extern void door_show_messages(void);
 extern void door_drain(void);
+
+/* change.c */
+extern void door_settings_were_read(void);
+extern void door_follow_settings(bool is_redone);
 
 #endif							/* DOOR_H */

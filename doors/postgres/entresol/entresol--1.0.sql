@@ -275,6 +275,23 @@ CREATE VIEW entresol_stat_statements AS SELECT * FROM entresol_stat_statements()
 CREATE FUNCTION entresol_drain() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
+-- The cache as it is: settings of it change while the server runs. "refused": why the cache does not have them.
+CREATE FUNCTION entresol_cache(
+    OUT flash text,
+    OUT size_mb bigint,
+    OUT max_size_mb bigint,
+    OUT mode text,
+    OUT policy text,
+    OUT refused text
+) RETURNS record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+CREATE VIEW entresol_cache AS SELECT * FROM entresol_cache();
+
+-- Exchanges the flash for another file or device, or adds one, while the server runs; changes "entresol.flash". It
+-- returns when the cache is there, and is not undone by a rollback.
+CREATE FUNCTION entresol_move_flash(path text) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
 -- All counters begin at zero again.
 CREATE FUNCTION entresol_stat_reset() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
@@ -322,15 +339,15 @@ FROM pg_catalog.pg_seclabel
 WHERE provider = 'entresol' AND label = 'keep-out' AND classoid = 'pg_catalog.pg_class'::regclass AND objsubid = 0;
 
 -- Only pg_monitor reads, only superusers act.
-REVOKE ALL ON FUNCTION entresol_stat(), entresol_state(), entresol_stat_latency(), entresol_stat_backend(),
+REVOKE ALL ON FUNCTION entresol_stat(), entresol_state(), entresol_cache(), entresol_stat_latency(), entresol_stat_backend(),
     entresol_stat_io(), entresol_benefit(), entresol_stat_relation(), entresol_stat_statements(), entresol_kept_out(),
-    entresol_stat_reset(), entresol_drain(), entresol_prewarm(regclass), entresol_prewarm(),
+    entresol_stat_reset(), entresol_drain(), entresol_move_flash(text), entresol_prewarm(regclass), entresol_prewarm(),
     entresol_dump_manifest(text), entresol_load_manifest(text), entresol_evict(regclass),
     entresol_keep_out(regclass, boolean) FROM PUBLIC;
-REVOKE ALL ON entresol_stat, entresol_stat_latency, entresol_stat_backend, entresol_stat_io, entresol_benefit,
+REVOKE ALL ON entresol_stat, entresol_cache, entresol_stat_latency, entresol_stat_backend, entresol_stat_io, entresol_benefit,
     entresol_stat_relation, entresol_stat_statements, entresol_kept_out FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION entresol_stat(), entresol_state(), entresol_stat_latency(), entresol_stat_backend(),
+GRANT EXECUTE ON FUNCTION entresol_stat(), entresol_state(), entresol_cache(), entresol_stat_latency(), entresol_stat_backend(),
     entresol_stat_io(), entresol_benefit(), entresol_stat_relation(), entresol_stat_statements(),
     entresol_kept_out() TO pg_monitor;
-GRANT SELECT ON entresol_stat, entresol_stat_latency, entresol_stat_backend, entresol_stat_io, entresol_benefit,
+GRANT SELECT ON entresol_stat, entresol_cache, entresol_stat_latency, entresol_stat_backend, entresol_stat_io, entresol_benefit,
     entresol_stat_relation, entresol_stat_statements, entresol_kept_out TO pg_monitor;

@@ -30,12 +30,13 @@ EntOptions	door_options;
 void	   *door_memory;
 Size		door_memory_bytes;
 bool		drain_at_shutdown;
-bool		door_is_through;
+bool		door_is_worker;
 int			door_statements;
 char	   *door_writes_per_day;
 
 static char *flash;
 static int	size_mb;
+static int	max_size_mb;
 static int	policy = 2;
 static int	mode;
 static int	objects;
@@ -61,13 +62,38 @@ static const struct config_enum_entry modes[] = {
 	{NULL, 0, false},
 };
 
+/*
+ * Whether this process decides what the server's settings are: a value that it refuses is not used by a server that is
+ * started anew after a crash. (Others only show them.)
+ */
+static bool
+decides(void)
+{
+	return door != NULL && (!IsUnderPostmaster || door_is_worker);
+}
+
+/*
+ * Whether a reload may change the path. If that of a cache is changed, the note of an exchange must be there first: a
+ * server that is started in between finds the present flash by it.
+ */
+static bool
+flash_may_be(const char *path)
+{
+	if (!decides() || !IsPostmasterEnvironment || door_state() != DOOR_SERVING ||
+		strcmp(door_now().flash, path) == 0 || (path[0] != '\0' && ent_is_moving(&door_options, path)))
+		return true;
+	GUC_check_errdetail("The flash cache is on \"%s\".", door_now().flash);
+	GUC_check_errhint("Exchange the flash of a running server by \"SELECT entresol_move_flash('PATH')\". To be without a cache, set \"entresol.drain_at_shutdown\" to on, and restart the server.");
+	return false;
+}
+
 static bool
 check_flash(char **new, void **extra, GucSource source)
 {
 	struct stat about;
 
 	if (**new == '\0')
-		return true;
+		return flash_may_be(*new);
 	if (!is_absolute_path(*new))
 	{
 		GUC_check_errdetail("\"%s\" is not an absolute path.", *new);
@@ -80,7 +106,7 @@ check_flash(char **new, void **extra, GucSource source)
 		GUC_check_errhint("Name a file or a block device; a file that does not exist is made, with the size of \"entresol.size\".");
 		return false;
 	}
-	return true;
+	return flash_may_be(*new);
 }
 
 /* It names the flash that has pages of these files: crates/pg/src/worker.rs makes it. */
@@ -93,9 +119,18 @@ check_flash(char **new, void **extra, GucSource source)
 #define SIZE_MIN_MB 15
 #define SIZE_MIN_USUAL_MB 31
 
+#define MB ((uint64) 1024 * 1024)
+
 static bool
 check_size(int *new, void **extra, GucSource source)
 {
+	if (decides() && (uint64) *new * MB > door_options.max_bytes)
+	{
+		GUC_check_errdetail("The server has reserved memory for a cache of %llu MB.",
+							(unsigned long long) (door_options.max_bytes / MB));
+		GUC_check_errhint("Set \"entresol.max_size\" to %d MB or more, and restart the server.", *new);
+		return false;
+	}
 	if (*new == 0 || *new >= SIZE_MIN_MB)
 		return true;
 	GUC_check_errdetail("%d MB are too small for a cache.", *new);
@@ -119,19 +154,23 @@ define_settings(void)
 	DefineCustomStringVariable("entresol.flash",
 							   "File or block device of the flash cache.",
 							   "Empty: there is no cache. A file is made if it does not exist.",
-							   &flash, "", PGC_POSTMASTER, 0, check_flash, NULL, NULL);
+							   &flash, "", PGC_SIGHUP, 0, check_flash, NULL, NULL);
 	DefineCustomIntVariable("entresol.size",
 							"Size of the flash cache.",
 							"0: all of the file or block device, which must exist then.",
-							&size_mb, 0, 0, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB, check_size, NULL, NULL);
+							&size_mb, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, check_size, NULL, NULL);
+	DefineCustomIntVariable("entresol.max_size",
+							"Size that the flash cache may have until the next start.",
+							"Memory for it is reserved at the start. 0: the size at the start.",
+							&max_size_mb, 0, 0, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("entresol.policy",
 							 "Policy of the flash cache.",
 							 "\"face\": first in, first out; \"face-gr\": by groups; \"face-gsc\": with second chances; \"reuse\": changed pages, and those that are likely to be read again.",
-							 &policy, 2, policies, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							 &policy, 2, policies, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("entresol.mode",
 							 "Whether the cache may be newer than the files of the cluster.",
 							 "\"write-back\": it may, and the cluster needs its flash; \"write-through\": it is not, and a loss of the flash loses nothing.",
-							 &mode, 0, modes, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							 &mode, 0, modes, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("entresol.objects",
 							"Forks of relations that may have pages in the cache at a time.",
 							"A table has three, an index one or two. Each takes about 60 bytes of memory.",
@@ -159,20 +198,53 @@ define_settings(void)
 	MarkGUCPrefixReserved("entresol");
 }
 
+/* Whether the settings name a flash. */
+bool
+door_names_flash(void)
+{
+	return flash[0] != '\0';
+}
+
+/* The settings as they were read last. The strings stay until they are read again. */
+EntOptions
+door_wanted(void)
+{
+	EntOptions	wanted = door_options;
+
+	wanted.flash = flash;
+	wanted.policy = policies[policy].name;
+	wanted.mode = modes[mode].name;
+	wanted.writes_per_day = door_writes_per_day;
+	wanted.flash_bytes = (uint64) size_mb * MB;
+	return wanted;
+}
+
+/* The cache as it is. */
+EntNow
+door_now(void)
+{
+	EntNow		now = {0};
+
+	(void) ent_now(&door_options, door_memory, door_memory_bytes, &now);
+	return now;
+}
+
 static void
 request_memory(void)
 {
 	if (previous_request)
 		previous_request();
 
+	/* Without a flash, memory is reserved for one that is named later. */
 	door_options = (EntOptions) {
-		.flash = flash,
+		.flash = door_names_flash() ? MemoryContextStrdup(TopMemoryContext, flash) : "none",
 		.data = DataDir,
 		.version_folder = TABLESPACE_VERSION_DIRECTORY,
 		.policy = policies[policy].name,
 		.mode = modes[mode].name,
 		.writes_per_day = MemoryContextStrdup(TopMemoryContext, door_writes_per_day),
-		.flash_bytes = (uint64) size_mb * 1024 * 1024,
+		.flash_bytes = (uint64) (door_names_flash() ? size_mb : max_size_mb) * MB,
+		.max_bytes = (uint64) max_size_mb * MB,
 		.objects = objects,
 		.processes = MaxBackends + NUM_AUXILIARY_PROCS + SPARE_PROCESSES,
 		.workers = workers,
@@ -184,6 +256,7 @@ request_memory(void)
 				 errmsg("the flash cache \"%s\" cannot be used", flash),
 				 errdetail("%s.", door_error()),
 				 errhint("Check the settings \"entresol.flash\", \"entresol.size\" and \"entresol.objects\".")));
+	door_options.max_bytes = Max(door_options.max_bytes, door_options.flash_bytes);
 	RequestNamedLWLockTranche("entresol", 2);
 	RequestAddinShmemSpace(sizeof(DoorShared));
 	RequestAddinShmemSpace(door_memory_bytes);
@@ -207,6 +280,9 @@ set_up_memory(void)
 		memset(door, 0, sizeof(DoorShared));
 		pg_atomic_init_u32(&door->state, DOOR_NEW);
 		pg_atomic_init_u32(&door->worker, 0);
+		pg_atomic_init_u32(&door->through, mode == 1);
+		pg_atomic_init_u64(&door->redo_asked, 0);
+		pg_atomic_init_u64(&door->settled, 0);
 		pg_atomic_init_u32(&door->kept_count, 0);
 		pg_atomic_init_u32(&door->kept_places, 0);
 		door->kept_lock = &GetNamedLWLockTranche("entresol")[0].lock;
@@ -214,9 +290,8 @@ set_up_memory(void)
 		pg_atomic_init_u64(&door->statements_clock, 0);
 		door_load_kept();
 	}
+	/* New memory is zeros. What the cache does not need is not touched: more may be reserved. */
 	door_memory = ShmemInitStruct("entresol cache", door_memory_bytes, &found);
-	if (!found)
-		memset(door_memory, 0, door_memory_bytes);
 	bytes = mul_size(sizeof(DoorLeader), door_options.processes);
 	door_leaders = ShmemInitStruct("entresol leaders", bytes, &found);
 	/* Zeros are DSM_HANDLE_INVALID. */
@@ -231,7 +306,7 @@ set_up_memory(void)
 static const char *const settings[] = {
 	"entresol.flash", "entresol.size", "entresol.policy", "entresol.mode", "entresol.objects",
 	"entresol.workers", "entresol.writes_per_day", "entresol.drain_at_shutdown", "entresol.statements",
-	"entresol.manifest_every",
+	"entresol.manifest_every", "entresol.max_size",
 };
 
 /* Whether pg_control says that the cache may have pages that are newer than the files. */
@@ -260,9 +335,10 @@ static bool
 is_wanted(void)
 {
 	bool		needed = is_needed();
-	bool		is_possible = flash[0] != '\0' && (IsPostmasterEnvironment || needed);
+	bool		has_flash = door_names_flash();
+	bool		is_possible = (has_flash || max_size_mb > 0) && (IsPostmasterEnvironment || needed);
 
-	if (needed && !is_possible)
+	if (needed && !has_flash)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("database cluster needs its flash cache"),
@@ -316,7 +392,6 @@ _PG_init(void)
 
 	if (!is_wanted())
 		return;
-	door_is_through = mode == 1;
 	previous_request = shmem_request_hook;
 	shmem_request_hook = request_memory;
 	previous_startup = shmem_startup_hook;

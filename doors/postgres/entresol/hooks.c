@@ -26,6 +26,8 @@
 
 /* Between two looks at what another process does. */
 #define POLL_US 5000
+/* Between two looks at a cache that is being changed. */
+#define GATE_POLL_US 1000
 /* How long a process waits for the postmaster, which ends all processes when the worker has died. */
 #define PATIENCE_US 10000000
 /* How long the startup process waits for the worker to begin. It then takes as long as it takes. */
@@ -72,10 +74,15 @@ door_has_postmaster(void)
 	return !IsUnderPostmaster || PostmasterIsAliveInternal();
 }
 
-/* Called between waits for the cache, possibly with locks: then nothing but this ends a wait. */
+/*
+ * Called between waits for the cache, possibly with locks: then nothing but this ends a wait. A change of the cache
+ * ends it, too: the call is made again, after the change.
+ */
 static bool
 interrupted(void)
 {
+	if (wait_ends != BY_NOTHING && ent_is_changing())
+		return true;
 	if (wait_ends == BY_INTERRUPTS ? InterruptPending : wait_ends == BY_END_OR_CANCEL && is_told_to_end())
 		return true;
 	return !door_has_postmaster();
@@ -99,6 +106,8 @@ end_wait(int code)
 {
 	pgstat_report_wait_end();
 	wait_ends = BY_NOTHING;
+	if (door_has_changed(code))
+		return true;
 	if (likely(code != ENT_INTERRUPTED) || !door_has_postmaster())
 		return false;
 	if (InterruptHoldoffCount == 0)
@@ -195,23 +204,34 @@ door_try_attach(void)
 		reserved = true;
 		on_shmem_exit(detach, 0);
 	}
-	return ent_attach(&door_options, door_memory, door_memory_bytes, (uint32) MyBackendType, interrupted);
+	return ent_attach(&door_options, door_memory, door_memory_bytes, (uint32) MyBackendType,
+					  (uint32) MyProcNumber, interrupted);
 }
 
 /*
- * Attaches this process as soon as the worker has opened the cache.
+ * Attaches this process as soon as the worker has opened the cache, and does not change it.
  *
- * The checkpointer and the background writer begin before that, and come here with their first page.
+ * The checkpointer and the background writer begin before that, and come here with their first page. A process that
+ * had attached before comes here again after a change; it may have locks, or be in a critical section. Then memory is
+ * allocated, but none of the server's.
  */
 void
 door_attach(void)
 {
 	int			code;
 
-	wait_for_state(DOOR_SERVING);
-	if (door_state() == DOOR_OFF)
-		return;
-	code = door_try_attach();
+	for (;;)
+	{
+		wait_for_state(DOOR_SERVING);
+		if (door_state() == DOOR_OFF)
+			return;
+		code = door_try_attach();
+		if (code != ENT_CHANGED)
+			break;
+		if (!door_has_postmaster())
+			ereport(FATAL, (errmsg("terminating, since the postmaster has ended")));
+		pg_usleep(GATE_POLL_US);
+	}
 	if (code == ENT_GONE)
 		fail(code);
 	if (code != ENT_DONE)
@@ -219,6 +239,40 @@ door_attach(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the flash cache cannot be used by this process: %s", door_error())));
 }
+
+/* Gives the place of this process up, and its descriptor of the flash. */
+void
+door_leave(void)
+{
+	int			descriptor = ent_descriptor();
+
+	if (descriptor >= 0)
+		before_close(descriptor);
+	ent_detach();
+}
+
+/* Whether a call was in vain, as the cache was changed: it is to be made again. */
+bool
+door_has_changed(int code)
+{
+	if (likely(code != ENT_CHANGED))
+		return false;
+	door_leave();
+	return true;
+}
+
+/* Does "work", which calls the cache, and checks what it returns. Without a cache: "otherwise". */
+#define with_cache(work, otherwise) \
+	do { \
+		int			code_; \
+		do \
+		{ \
+			if (!door_is_there()) \
+				otherwise; \
+			code_ = (work); \
+		} while (door_has_changed(code_)); \
+		check(code_); \
+	} while (0)
 
 /* Begins to measure, if the server does. */
 static inline instr_time
@@ -269,16 +323,12 @@ static uint32
 residency(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint32 nblocks, bool *cached)
 {
 	uint32		same;
-	int			code;
 
 	*cached = false;
-	if (!door_is_there())
-		return nblocks;
-	code = ent_residency(door_fork_of(rlocator, forknum), blkno, nblocks, missed, &same, cached);
+	with_cache(ent_residency(door_fork_of(rlocator, forknum), blkno, nblocks, missed, &same, cached), return nblocks);
 	if (missed)
 		door_time_disk();
 	missed = false;
-	check(code);
 	return same;
 }
 
@@ -287,9 +337,7 @@ is_newer(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
 {
 	bool		newer;
 
-	if (!door_is_there())
-		return false;
-	check(ent_is_newer(door_fork_of(rlocator, forknum), blkno, &newer));
+	with_cache(ent_is_newer(door_fork_of(rlocator, forknum), blkno, &newer), return false);
 	return newer;
 }
 
@@ -298,24 +346,20 @@ durable_lsn(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
 {
 	uint64		lsn;
 
-	if (!door_is_there())
-		return InvalidXLogRecPtr;
-	check(ent_durable_lsn(door_fork_of(rlocator, forknum), blkno, &lsn));
+	with_cache(ent_durable_lsn(door_fork_of(rlocator, forknum), blkno, &lsn), return InvalidXLogRecPtr);
 	return lsn;
 }
 
 static void
 redo_changes(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
 {
-	if (door_is_there())
-		check(ent_redo_changes(door_fork_of(rlocator, forknum), blkno));
+	with_cache(ent_redo_changes(door_fork_of(rlocator, forknum), blkno), return);
 }
 
 static void
 overwrites(RelFileLocator rlocator, ForkNumber forknum)
 {
-	if (door_is_there())
-		check(ent_overwrites(door_fork_of(rlocator, forknum)));
+	with_cache(ent_overwrites(door_fork_of(rlocator, forknum)), return);
 }
 
 static uint32
@@ -323,13 +367,12 @@ read_blocks(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, void
 {
 	uint32		done;
 	int			code;
-	instr_time	began;
+	instr_time	began = begin();
 
-	if (!door_is_there())
-		return 0;
-	began = begin();
 	do
 	{
+		if (!door_is_there())
+			return 0;
 		begin_wait(wait_for_read);
 		code = ent_read(door_fork_of(rlocator, forknum), blkno, buffers, nblocks, &done);
 	} while (unlikely(end_wait(code)));
@@ -370,9 +413,12 @@ hand_down(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const 
 		memcpy(copy.data, page, BLCKSZ);
 		page = copy.data;
 	}
-	tell_log();
 	do
 	{
+		/* A cache that is never newer than the files takes no dirty page. */
+		if (!door_is_there() || (ent_is_through() && (flags & FLASH_STAGE_DIRTY) != 0))
+			return ENT_CHANGED;
+		tell_log();
 		begin_wait(wait_for_room);
 		code = ent_stage(door_fork_of(rlocator, forknum), blkno, page, lsn, flags);
 	} while (unlikely(end_wait(code)));
@@ -392,7 +438,7 @@ hand_down(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const 
  * dropped one day, and the older version is read. So pages that entered since the last complete checkpoint are
  * written to their files when the cache is opened: see ent_checkpoint().
  *
- * False: it is not written.
+ * False: it is not written. If the cache is changed meanwhile, the copy does not enter.
  */
 static bool
 write_through(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char *page, XLogRecPtr lsn,
@@ -436,12 +482,15 @@ static bool
 stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char *page, XLogRecPtr lsn, int flags)
 {
 	bool		is_dirty = (flags & FLASH_STAGE_DIRTY) != 0;
+	int			given = flags;
 	Kept		kept;
 	int			code;
 
+again:
 	if (!door_is_there())
 		return false;
-	if (door_is_through && is_dirty)
+	flags = given;
+	if (is_dirty && ent_is_through())
 		return write_through(rlocator, forknum, blkno, page, lsn, flags);
 	/*
 	 * A destage may be torn, as the cache keeps its copy until it is durable. So without full-page images every
@@ -453,51 +502,45 @@ stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char
 	else if (kept == KEPT_OUT || (kept == KEPT_CLEAN && !is_dirty))
 		flags |= ENT_KEPT_OUT;
 	code = hand_down(rlocator, forknum, blkno, page, lsn, flags);
+	if (unlikely(code == ENT_CHANGED))
+		goto again;
 	if (unlikely(code == ENT_DISK_ONLY && (flags & ENT_ATOMIC) != 0))
 		tell_of_torn_pages(page);
 	return code == ENT_DONE;
 }
 
 /*
- * Checks what "work" returns, which may wait for "event". Nothing ends the wait, which is at most for the destage of
- * a group: what was forgotten is gone, and the caller must write, truncate or unlink next.
+ * As with_cache(), if "work" may wait for "event". Nothing ends the wait, which is at most for the destage of a group:
+ * what was forgotten is gone, and the caller must write, truncate or unlink next.
  */
-#define check_waited(event, work) \
-	do { \
-		int			code_; \
-		pgstat_report_wait_start(event); \
-		code_ = (work); \
-		pgstat_report_wait_end(); \
-		check(code_); \
-	} while (0)
+static inline int
+forgets(int code)
+{
+	pgstat_report_wait_end();
+	return code;
+}
+
+#define with_cache_waiting(event, work) \
+	with_cache((tell_log(), pgstat_report_wait_start(event), forgets(work)), return)
 
 static void
 forget(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, BlockNumber nblocks)
 {
-	if (!door_is_there())
-		return;
-	tell_log();
-	check_waited(wait_for_forget, ent_forget(door_fork_of(rlocator, forknum), blkno, nblocks));
+	with_cache_waiting(wait_for_forget, ent_forget(door_fork_of(rlocator, forknum), blkno, nblocks));
 }
 
 static void
 forget_relation(RelFileLocator rlocator)
 {
 	door_file_is_gone(rlocator);
-	if (!door_is_there())
-		return;
-	tell_log();
-	check_waited(wait_for_forget, ent_forget_relation(door_fork_of(rlocator, MAIN_FORKNUM)));
+	with_cache_waiting(wait_for_forget, ent_forget_relation(door_fork_of(rlocator, MAIN_FORKNUM)));
 }
 
 static void
 forget_database(Oid dbid, Oid spcid)
 {
 	door_database_is_gone(dbid, spcid);
-	if (!door_is_there())
-		return;
-	tell_log();
-	check_waited(wait_for_forget, ent_forget_database(dbid, spcid));
+	with_cache_waiting(wait_for_forget, ent_forget_database(dbid, spcid));
 }
 
 static void
@@ -505,10 +548,10 @@ sync_relation(RelFileLocator rlocator, ForkNumber forknum)
 {
 	int			code;
 
-	if (!door_is_there())
-		return;
 	do
 	{
+		if (!door_is_there())
+			return;
 		begin_wait(wait_for_checkpoint);
 		code = ent_flush(door_fork_of(rlocator, forknum));
 	} while (end_wait(code));
@@ -524,11 +567,11 @@ door_wait(int (*work) (void *), void *with)
 {
 	int			code;
 
-	if (!door_is_there())
-		return ENT_ABSENT;
 	CHECK_FOR_INTERRUPTS();
 	do
 	{
+		if (!door_is_there())
+			return ENT_ABSENT;
 		begin_wait(wait_for_destage);
 		code = work(with);
 	} while (end_wait(code));
@@ -563,9 +606,7 @@ redo_begins(const FlashCacheStartup *at)
 {
 	uint64		known;
 
-	if (!door_is_there())
-		return;
-	check(ent_redo_begins(at->redo, at->in_use && !at->backup, &known));
+	with_cache(ent_redo_begins(at->redo, at->in_use && !at->backup, &known), return);
 	if (known > 0)
 		ereport(LOG,
 				(errmsg("the flash cache has noted %llu pages as durable in their files",
@@ -624,6 +665,12 @@ startup(const FlashCacheStartup *at)
 		.target = ArchiveRecoveryRequested && recoveryTarget != RECOVERY_TARGET_UNSET,
 		.alone = !IsUnderPostmaster,
 	};
+	if (!door_names_flash())
+	{
+		strlcpy(door->message, "\"entresol.flash\" is not set", sizeof(door->message));
+		door_set_state(DOOR_OFF);
+		return;
+	}
 	if (IsUnderPostmaster)
 		door_set_state(DOOR_ASKED);
 	else
@@ -641,7 +688,7 @@ startup(const FlashCacheStartup *at)
 	if (door_state() == DOOR_REFUSED)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the flash cache \"%s\" cannot be used by this cluster", door_options.flash),
+				 errmsg("the flash cache \"%s\" cannot be used by this cluster", door_wanted().flash),
 				 errdetail("%s.", door->message),
 				 at->in_use ?
 				 errhint("The cluster needs the pages on its own flash. Nothing was changed.") :
@@ -670,20 +717,14 @@ startup(const FlashCacheStartup *at)
 		SetControlFileCacheBit(!door_is_through, true);
 }
 
-static void
-checkpoint(XLogRecPtr redo, int flags)
+/* Tells the log up to the REDO pointer, of which the flash records a digest, and then the checkpoint. */
+static int
+tell_checkpoint(XLogRecPtr redo)
 {
-	XLogRecPtr	done;
+	XLogRecPtr	done = door_redo(NULL);
 	int			code;
 
-	door_kept_at_checkpoint(redo, flags);
-	if (!door_is_there())
-		return;
-	done = door_redo();
-	/*
-	 * The flash records a digest of the log up to here. (At the end of a recovery the log is written again, though
-	 * the recovery is still in progress.)
-	 */
+	/* (At the end of a recovery the log is written again, though the recovery is still in progress.) */
 	if (XLogInsertAllowed())
 	{
 		XLogRecPtr	upto = Min(redo, GetXLogInsertEndRecPtr());
@@ -696,7 +737,17 @@ checkpoint(XLogRecPtr redo, int flags)
 	pgstat_report_wait_start(wait_for_checkpoint);
 	code = ent_checkpoint(done, redo);
 	pgstat_report_wait_end();
-	check(code);
+	return code;
+}
+
+static void
+checkpoint(XLogRecPtr redo, int flags)
+{
+	/* A cache that is begun from now on knows this checkpoint, or is told of it here. */
+	pg_atomic_write_u64(&door->redo_asked, redo);
+	pg_memory_barrier();
+	door_kept_at_checkpoint(redo, flags);
+	with_cache(tell_checkpoint(redo), return);
 }
 
 static void

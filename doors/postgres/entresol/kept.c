@@ -363,7 +363,7 @@ door_kept_at_checkpoint(XLogRecPtr redo, int flags)
 {
 	KeptFile	all[KEPT_MAX];
 	uint32		n = 0;
-	XLogRecPtr	done = pg_atomic_read_u32(&door->kept_count) > 0 ? door_redo() : InvalidXLogRecPtr;
+	XLogRecPtr	done = pg_atomic_read_u32(&door->kept_count) > 0 ? door_redo(NULL) : InvalidXLogRecPtr;
 
 	LWLockAcquire(door->kept_lock, LW_EXCLUSIVE);
 	for (uint32 at = pg_atomic_read_u32(&door->kept_places); at-- > 0;)

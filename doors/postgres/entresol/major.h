@@ -10,6 +10,8 @@
 
 #if PG_VERSION_NUM >= 180000
 
+#include "storage/aio.h"
+
 /* Of the startup process. */
 #define process_startup_interrupts() ProcessStartupProcInterrupts()
 /* The path of a fork's first file, in memory of the caller's context. */
@@ -21,6 +23,10 @@
 /* Of ExecutorRun(). */
 #define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count
 #define RUN_ARGUMENTS query, direction, count
+/* Reads that this process has begun, before it closes a descriptor that they may use. */
+#define before_close(descriptor) pgaio_closing_fd(descriptor)
+/* Reads of the flash that are under way, of all processes: aio.c is compiled. */
+#define wait_for_flash_reads() door_wait_for_reads()
 /* explain.c is compiled. */
 #define explain_flash() door_explain()
 /* Of the table of hooks (storage/flashcache.h). */
@@ -36,6 +42,8 @@
 #define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count, bool once
 #define RUN_ARGUMENTS query, direction, count, once
 #define explain_flash() ((void) 0)
+#define before_close(descriptor) ((void) (descriptor))
+#define wait_for_flash_reads() ((void) 0)
 #define ASYNC_HOOKS
 
 /* Without asynchronous reads there are no hooks for them. As in the patches of 18: */

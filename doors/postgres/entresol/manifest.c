@@ -265,7 +265,7 @@ dump_manifest(const char *path)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the flash cache is switched off, and has no pages")));
-	code = ent_dump_manifest(path, &pages);
+	door_ask(code, ent_dump_manifest(path, &pages));
 	if (code == ENT_REFUSED)
 		ereport(ERROR, (errmsg("the manifest could not be written: %s", door_error())));
 	door_check(code);

@@ -54,11 +54,13 @@ entresol_stat(PG_FUNCTION_ARGS)
 	bool		nulls[ENT_STATS];
 	EntStat		stat;
 	bool		is_there;
+	int			code;
 
 	door_check_loaded();
 	if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE || description->natts != ENT_STATS)
 		elog(ERROR, "entresol_stat() has other columns than the library; update the extension");
-	is_there = door_has_answered(ent_stat(&stat));
+	door_ask(code, ent_stat(&stat));
+	is_there = door_has_answered(code);
 	for (int i = 0; i < ENT_STATS; i++)
 	{
 		nulls[i] = !is_there;
@@ -105,10 +107,12 @@ entresol_stat_latency(PG_FUNCTION_ARGS)
 	};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	EntLatency	rows[ENT_LATENCIES];
+	int			code;
 
 	door_check_loaded();
 	InitMaterializedSRF(fcinfo, 0);
-	if (!door_has_answered(ent_latencies(rows)))
+	door_ask(code, ent_latencies(rows));
+	if (!door_has_answered(code))
 		return (Datum) 0;
 	for (int i = 0; i < ENT_LATENCIES; i++)
 	{
@@ -129,11 +133,13 @@ entresol_stat_backend(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	EntBackend	rows[ENT_BACKEND_KINDS];
+	int			code;
 
 	StaticAssertStmt(BACKEND_NUM_TYPES <= ENT_BACKEND_KINDS, "each type of backend has a row");
 	door_check_loaded();
 	InitMaterializedSRF(fcinfo, 0);
-	if (!door_has_answered(ent_backends(rows)))
+	door_ask(code, ent_backends(rows));
+	if (!door_has_answered(code))
 		return (Datum) 0;
 	for (int i = 0; i < BACKEND_NUM_TYPES; i++)
 	{
@@ -205,12 +211,14 @@ entresol_stat_io(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	EntIo		rows[ENT_BACKEND_KINDS + 1];
 	IoRow		row = {.reads = true};
+	int			code;
 
 	door_check_loaded();
 	InitMaterializedSRF(fcinfo, 0);
 	if (result->setDesc->natts != IO_COLUMNS)
 		elog(ERROR, "entresol_stat_io() has other columns than the library; update the extension");
-	if (!door_has_answered(ent_io(rows)))
+	door_ask(code, ent_io(rows));
+	if (!door_has_answered(code))
 		return (Datum) 0;
 	for (int i = 0; i < BACKEND_NUM_TYPES; i++)
 	{
@@ -233,12 +241,14 @@ entresol_benefit(PG_FUNCTION_ARGS)
 	bool		nulls[lengthof(values)];
 	double		saved_s;
 	int			at = 0;
+	int			code;
 
 	door_check_loaded();
 	if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE ||
 		description->natts != lengthof(values))
 		elog(ERROR, "entresol_benefit() has other columns than the library; update the extension");
-	if (!door_has_answered(ent_benefit(&benefit)))
+	door_ask(code, ent_benefit(&benefit));
+	if (!door_has_answered(code))
 		PG_RETURN_NULL();
 	memset(nulls, 0, sizeof(nulls));
 	values[at++] = TimestampTzGetDatum(time_t_to_timestamptz((pg_time_t) benefit.since_s));
@@ -267,8 +277,11 @@ entresol_benefit(PG_FUNCTION_ARGS)
 Datum
 entresol_stat_reset(PG_FUNCTION_ARGS)
 {
+	int			code;
+
 	door_check_loaded();
-	if (door_has_answered(ent_stat_reset()))
+	door_ask(code, ent_stat_reset());
+	if (door_has_answered(code))
 	{
 		LWLockAcquire(door->kept_lock, LW_EXCLUSIVE);
 		door->reset = GetCurrentTimestamp();
@@ -284,11 +297,13 @@ entresol_stat_relation(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	EntRelation *rows;
 	uint32		n;
+	int			code;
 
 	door_check_loaded();
 	InitMaterializedSRF(fcinfo, 0);
 	rows = palloc_extended(sizeof(EntRelation) * door_options.objects, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	if (!door_has_answered(ent_relations(rows, door_options.objects, &n)))
+	door_ask(code, ent_relations(rows, door_options.objects, &n));
+	if (!door_has_answered(code))
 		return (Datum) 0;
 	for (uint32 i = 0; i < n; i++)
 	{

@@ -84,7 +84,12 @@ warm_buffer(EntFork fork, Buffer buffer)
 
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		if (copy_clean(buffer, block, copy.data))
-			code = ent_stage(fork, block, copy.data, PageGetLSN((Page) copy.data), 0);
+		{
+			do
+				code = door_is_there() ? ent_stage(fork, block, copy.data, PageGetLSN((Page) copy.data), 0) :
+					ENT_DISK_ONLY;
+			while (door_has_changed(code));
+		}
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 		door_check(code);
 		if (code != ENT_FULL)
@@ -141,10 +146,15 @@ door_room(void)
 {
 	EntStat		stat;
 	uint64		used;
+	int			code;
 
-	if (!door_is_there())
-		return 0;
-	door_check(ent_stat(&stat));
+	do
+	{
+		if (!door_is_there())
+			return 0;
+		code = ent_stat(&stat);
+	} while (door_has_changed(code));
+	door_check(code);
 	used = stat.values[ENT_STAT_SLOTS_VALID] + stat.values[ENT_STAT_SLOTS_SUPERSEDED];
 	return stat.values[ENT_STAT_SLOTS] - Min(used, stat.values[ENT_STAT_SLOTS]);
 }

@@ -32,9 +32,12 @@
 
 static volatile sig_atomic_t leave = false;
 
-/* The REDO pointer of the last checkpoint that is complete, or restartpoint. */
+/* This process has opened a cache, and has not ended it. */
+bool		door_has_cache;
+
+/* The REDO pointer of the last checkpoint that is complete, or restartpoint; its timeline goes to *timeline. */
 XLogRecPtr
-door_redo(void)
+door_redo(TimeLineID *timeline)
 {
 	bool		crc_ok;
 	ControlFileData *control;
@@ -48,6 +51,8 @@ door_redo(void)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("incorrect checksum in control file")));
 	redo = control->checkPointCopy.redo;
+	if (timeline)
+		*timeline = control->checkPointCopy.ThisTimeLineID;
 	pfree(control);
 	return redo;
 }
@@ -67,8 +72,8 @@ on_exit_of_worker(int code, Datum arg)
 }
 
 /* Waits without the engine: it is not open, or not any more. */
-static void
-wait_a_little(void)
+void
+door_wait_a_little(void)
 {
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, LOOK_EVERY_MS,
 					 PG_WAIT_EXTENSION);
@@ -81,14 +86,18 @@ door_open_cache(void)
 {
 	sigset_t	all,
 				before;
+	EntOptions	wanted = door_wanted();
 	int			code;
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
-	code = ent_worker_open(&door_options, door_memory, door_memory_bytes, &door->cluster);
+	code = ent_worker_open(&wanted, door_memory, door_memory_bytes, &door->cluster);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (code != ENT_DONE)
 		strlcpy(door->message, door_error(), sizeof(door->message));
+	else
+		pg_atomic_write_u32(&door->through, door_now().mode);
+	door_has_cache = code == ENT_DONE;
 	return code;
 }
 
@@ -161,6 +170,7 @@ serve(MemoryContext context)
 	bool		is_redone = false;
 
 	limit_writes();
+	door_settings_were_read();
 	while (!leave && door_state() != DOOR_DRAINING)
 	{
 		EntEvent	event = {0};
@@ -170,6 +180,7 @@ serve(MemoryContext context)
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 			limit_writes();
+			door_settings_were_read();
 		}
 		if (!PostmasterIsAliveInternal())
 			proc_exit(1);
@@ -178,7 +189,10 @@ serve(MemoryContext context)
 			ent_worker_redone();
 			is_redone = true;
 		}
-		if (ent_worker_wait(LOOK_EVERY_MS, &event) == ENT_DONE)
+		door_follow_settings(is_redone);
+		if (!door_has_cache)
+			door_wait_a_little();
+		else if (ent_worker_wait(LOOK_EVERY_MS, &event) == ENT_DONE)
 			look_at(&event);
 		/* For pg_stat_io: what was pulled. */
 		(void) pgstat_report_stat(false);
@@ -200,7 +214,7 @@ void
 door_drain(void)
 {
 	/* In binary upgrade mode files are about to be replaced by name: see drain_for_upgrade(). */
-	int			code = ent_worker_close(IsBinaryUpgrade ? ENT_CLOSE_RELEASED : ENT_CLOSE_DRAINED, door_redo());
+	int			code = ent_worker_close(IsBinaryUpgrade ? ENT_CLOSE_RELEASED : ENT_CLOSE_DRAINED, door_redo(NULL));
 
 	if (code != ENT_DONE)
 		strlcpy(door->message, door_error(), sizeof(door->message));
@@ -212,7 +226,7 @@ door_drain(void)
 static void
 close_cache(void)
 {
-	int			code = ent_worker_close(ENT_CLOSE_WARM, door_redo());
+	int			code = ent_worker_close(ENT_CLOSE_WARM, door_redo(NULL));
 
 	if (code != ENT_DONE)
 		ereport(LOG, (errmsg("the flash cache was not closed in order: %s", door_error()),
@@ -235,32 +249,37 @@ entresol_worker(Datum arg)
 	MemoryContextSwitchTo(context);
 
 	pg_atomic_write_u32(&door->worker, MyProcPid);
+	door_is_worker = true;
 	while (!leave && door_state() == DOOR_NEW)
-		wait_a_little();
+		door_wait_a_little();
 	if (leave)
 		proc_exit(0);
-	code = door_open_cache();
-	if (code != ENT_DONE)
+	/* Without a flash, one may be named later. */
+	if (door_state() == DOOR_ASKED)
 	{
-		/* The startup process says why, and ends the server, or goes on without. */
-		door_set_state(code == ENT_FAILED ? DOOR_OFF : DOOR_REFUSED);
-		while (!leave)
-			wait_a_little();
-		proc_exit(0);
+		code = door_open_cache();
+		if (code != ENT_DONE)
+		{
+			/* The startup process says why, and ends the server, or goes on without. */
+			door_set_state(code == ENT_FAILED ? DOOR_OFF : DOOR_REFUSED);
+			while (!leave)
+				door_wait_a_little();
+			proc_exit(0);
+		}
+		door_show_messages();
+		door_set_state(DOOR_SERVING);
+		/* What this thread pulls enters the cache as any other process's pages do. */
+		door_attach();
 	}
-	door_show_messages();
-	door_set_state(DOOR_SERVING);
-	/* What this thread pulls enters the cache as any other process's pages do. */
-	door_attach();
 	serve(context);
 	ent_detach();
 	if (door_state() == DOOR_DRAINING)
 	{
 		door_drain();
 		while (!leave)
-			wait_a_little();
+			door_wait_a_little();
 	}
-	else
+	else if (door_has_cache)
 		close_cache();
 	proc_exit(0);
 }

@@ -29,6 +29,11 @@ impl Seat {
         Self { place, fronts, is_front: true, interrupted }
     }
 
+    /// The memory is another segment's from now on.
+    pub(crate) fn disown(&self) {
+        self.place.disown();
+    }
+
     /// Whose latches this process holds.
     pub(crate) fn holder(&self) -> Holder {
         self.place.holder()

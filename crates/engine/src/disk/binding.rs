@@ -88,6 +88,19 @@ pub fn is_flash_needed(disk: &dyn Device) -> Result<bool, TierError> {
     )
 }
 
+/// Whether the disk with this label is bound to a cache. False, too, if there is no label that can be read.
+///
+/// # Errors
+/// If the disk as a whole cannot be read.
+pub fn is_disk_bound(disk: &dyn Device) -> Result<bool, TierError> {
+    Ok(match read_label(disk)? {
+        LabelState::Valid(Labels { newest, .. }) => {
+            newest.cache != Uuid::NIL || newest.dirty_possible || newest.failed_epoch != 0
+        }
+        LabelState::Blank | LabelState::Unreadable(_) => false,
+    })
+}
+
 /// The label of `disk` names no log from now on, durably. Nothing else changes.
 ///
 /// # Errors

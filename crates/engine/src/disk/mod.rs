@@ -16,7 +16,7 @@ mod redo_log;
 mod staging;
 
 pub(crate) use behind::{WriteBehind, clean};
-pub use binding::{disk_binding, is_flash_needed, name_no_log};
+pub use binding::{disk_binding, is_disk_bound, is_flash_needed, name_no_log};
 pub use home::{Home, OwnersLog, WholeDisk};
 pub use in_place::InPlaceDisk;
 pub(crate) use label::{LabelState, Labels, read_label, write_label};

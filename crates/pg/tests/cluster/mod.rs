@@ -99,6 +99,10 @@ pub fn wait_for(path: &Path) {
 pub struct Cluster {
     folder: PathBuf,
     strings: [CString; 6],
+    /// Of this process, at the gate.
+    pub place: u32,
+    /// Memory is reserved for a flash of so many bytes.
+    pub max_bytes: u64,
 }
 
 impl Cluster {
@@ -113,7 +117,7 @@ impl Cluster {
             c"write-back".to_owned(),
             c"unlimited".to_owned(),
         ];
-        Self { folder: folder.to_owned(), strings }
+        Self { folder: folder.to_owned(), strings, place: std::process::id() % 16, max_bytes: 0 }
     }
 
     /// As [`Cluster::at`], in write-through mode.
@@ -141,6 +145,7 @@ impl Cluster {
             mode: mode.as_ptr(),
             writes_per_day: writes_per_day.as_ptr(),
             flash_bytes: FLASH_BYTES,
+            max_bytes: self.max_bytes,
             objects: 512,
             processes: 16,
             workers: 4,
@@ -191,7 +196,16 @@ impl Cluster {
         let (memory, bytes) = self.memory();
         work();
         // SAFETY: as mapped; the strings live as long as the process.
-        unsafe { abi::ent_attach(&raw const *Box::leak(Box::new(self.options())), memory, bytes, 0, None) }
+        unsafe {
+            abi::ent_attach(
+                &raw const *Box::leak(Box::new(self.options())),
+                memory,
+                bytes,
+                0,
+                self.place,
+                None,
+            )
+        }
     }
 
     pub fn open(&self, cluster: &EntCluster) -> i32 {

@@ -63,7 +63,6 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
         server.set("shared_preload_libraries", "")
     })?;
     server.set("shared_preload_libraries", "entresol")?;
-    refused("another size", "number of slots", &|| server.set("entresol.size", "32MB"))?;
     refused("too small", "too small for a cache", &|| server.set("entresol.size", "1MB"))?;
     refused("too small for its objects", "with the fewest of them, 256, it takes 15 MB", &|| {
         server.set("entresol.objects", "262144")?;

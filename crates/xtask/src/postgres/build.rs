@@ -1,7 +1,7 @@
 //! `cargo xtask postgres build`.
 
 use super::tools::{self, Tools};
-use super::version::{Source, Version, Wanted, meant};
+use super::version::{Source, Version, Wanted, meant, tried};
 use super::{kept, module, source};
 use crate::paths;
 use crate::programs::{output, sha256};
@@ -80,6 +80,21 @@ impl Build {
             build.compile(&source::find_source(&build.of)?)?;
         }
         Ok(build)
+    }
+
+    /// The newest build of the major version before that is there, or is kept.
+    ///
+    /// # Errors
+    ///
+    /// A build that is kept cannot be unpacked.
+    pub(super) fn of_the_major_before(&self) -> Result<Option<Self>> {
+        for of in tried(self.of.version.major - 1).unwrap_or_default() {
+            let build = Build::new(of, false, true);
+            if build.is_made_of(&build.recipe()?) || kept::has(&build.recipe()?)? {
+                return if build.is_there()? { Ok(Some(build)) } else { Ok(None) };
+            }
+        }
+        Ok(None)
     }
 
     /// The build of a source in `file` that may never have been tried, made if it is not there.

@@ -4,6 +4,8 @@ mod bench;
 mod binding;
 mod build;
 mod cache;
+mod change;
+mod change_kills;
 mod counters;
 mod dies;
 mod disk;

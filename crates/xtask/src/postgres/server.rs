@@ -301,6 +301,17 @@ impl<'a> Server<'a> {
         output(self.psql().args(["-c", statement]))
     }
 
+    /// What the last of some statements prints, each in a transaction of its own.
+    ///
+    /// # Errors
+    ///
+    /// The server's error.
+    pub fn query_each(&self, statements: &[&str]) -> Result<String> {
+        let mut psql = self.psql();
+        statements.iter().for_each(|statement| _ = psql.args(["-c", statement]));
+        output(&mut psql)
+    }
+
     /// As [`Server::query`], of a statement that may wait for ever.
     ///
     /// # Errors

@@ -341,7 +341,7 @@ fn roles(sql: &Sql<'_>) -> Result<()> {
             sql.refuse(&format!("SET ROLE {role}; SELECT {action}"), "permission denied for function")?;
         }
     }
-    sql.refuse("SET entresol.flash = '/x'", "cannot be changed without restarting the server")?;
+    sql.refuse("SET entresol.objects = 512", "cannot be changed without restarting the server")?;
     sql.refuse(
         "ALTER SYSTEM SET entresol.policy = 'lru'",
         "Available values: face, face-gr, face-gsc, reuse",

@@ -3,8 +3,8 @@
 use super::build::{Build, BuildArgs, IoMethod, can_be_made, make};
 use super::cache::{ENTRESOL, THROUGH};
 use super::{
-    binding, dies, disk, failover, faults, keep_out, kill, model, module, path, patroni, single, snapshot,
-    sql, standby, suites, tap, upgrade, warm,
+    binding, change, dies, disk, failover, faults, keep_out, kill, model, module, path, patroni, single,
+    snapshot, sql, standby, suites, tap, upgrade, warm,
 };
 use crate::paths;
 use crate::programs::{User, is_root, output};
@@ -47,6 +47,8 @@ enum Suite {
     /// A cache is warm after a drained restart; pages enter before they are needed, of a database and by
     /// manifests.
     FlashWarm,
+    /// Size, mode, policy and flash change under load, and processes are killed meanwhile, as many as `--rounds` says.
+    FlashChange,
     /// A single-user server recovers a cluster with its flash, and drains it.
     FlashSingle,
     /// Damaged pages on flash: no query gets a wrong answer.
@@ -94,6 +96,7 @@ const ALL: &[Suite] = &[
     Suite::FlashSql,
     Suite::FlashKept,
     Suite::FlashWarm,
+    Suite::FlashChange,
     Suite::FlashSingle,
     Suite::FlashFaults,
     Suite::FlashPath,
@@ -113,6 +116,7 @@ const GATE: &[Suite] = &[
     Suite::FlashSql,
     Suite::FlashKept,
     Suite::FlashWarm,
+    Suite::FlashChange,
     Suite::FlashSingle,
     Suite::FlashFaults,
     Suite::FlashPath,
@@ -155,8 +159,8 @@ pub struct TestArgs {
     /// The user that servers run as, if the caller is root [default: the user `nobody`].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Rounds of the suites `flash-kill`, `through-kill`, `flash-snapshot` and
-    /// `flash-failover`.
+    /// Rounds of the suites `flash-kill`, `through-kill`, `flash-snapshot`, `flash-change`, `flash-failover` and
+    /// `flash-patroni`.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// Of the suite `flash-tap`, only the scripts whose path ends like this; may be repeated.
@@ -248,6 +252,7 @@ impl Bench {
             Suite::FlashSql => sql::test(self),
             Suite::FlashKept => keep_out::test(self),
             Suite::FlashWarm => warm::test(self),
+            Suite::FlashChange => change::test(self, rounds),
             Suite::FlashSingle => single::test(self),
             Suite::FlashFaults => faults::test(self),
             Suite::FlashPath => path::test(self),

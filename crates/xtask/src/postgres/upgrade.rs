@@ -1,6 +1,7 @@
 //! The suite `flash-upgrade`: pg_upgrade into a cluster with a flash, and the programs that it calls.
 
 use super::cache::{Cache, ENTRESOL, THROUGH};
+use super::module;
 use super::server::Server;
 use super::test::Bench;
 use crate::programs::output;
@@ -17,6 +18,7 @@ const ROWS: &str = "50000|50000|1250025000|3";
 
 pub(super) fn test(bench: &Bench) -> Result<()> {
     needs_its_cache(bench)?;
+    from_the_major_before(bench)?;
     if !Path::new(OLD).join("initdb").is_file() {
         println!("upgrade: pg_upgrade left out: no PostgreSQL 15 is in {OLD} (Debian: postgresql-15)");
         return Ok(());
@@ -54,6 +56,58 @@ fn old_cluster(bench: &Bench, folder: &Path) -> Result<PathBuf> {
     Ok(data)
 }
 
+/// From the patched server of the major version before, with a flash, into one with a flash: by copies in write-back
+/// mode, by links in write-through mode. The second old cluster has no checksums, as 17's have by default; they are
+/// enabled first, as 18's clusters have them.
+fn from_the_major_before(bench: &Bench) -> Result<()> {
+    let Some(old) = bench.build.of_the_major_before()? else {
+        println!("upgrade: from the major version before: left out, as no build of it is there");
+        return Ok(());
+    };
+    module::install_extension(&old)?;
+    for (cache, options, transfer) in [(&ENTRESOL, &["-k"][..], "--copy"), (&THROUGH, &[], "--link")] {
+        let what = format!("upgrade: from {}, {}, {transfer}", old.version(), cache.name);
+        let before = Server::start(&old, &bench.user, "upgrade before", options, cache.kill)?;
+        before.query(TABLE)?;
+        before.query("CREATE EXTENSION entresol")?;
+        before.query("SELECT entresol_keep_out('small')")?;
+        before.query("UPDATE t SET sum = md5(id::text); CHECKPOINT")?;
+        if before.query("SELECT slots_valid > 100 FROM entresol_stat")? != "t" {
+            bail!("{what}: no page was on the old flash: this is not tested");
+        }
+        before.stop()?;
+        before.check_files()?;
+        if options.is_empty() {
+            output(bench.user.command(old.program("pg_checksums")).arg("--enable").arg(before.data()))?;
+        }
+        let server = Server::make(&bench.build, &bench.user, "upgrade", &["-k"], cache.kill)?;
+        run_pg_upgrade(bench, &server, (&old.installed.join("bin"), before.data()), transfer)
+            .with_context(|| what.clone())?;
+        serves_all_rows(&server, "").with_context(|| what.clone())?;
+        if server.query("SELECT relation FROM entresol_kept_out")? != "small" {
+            bail!("{what}: a relation is not kept out any more");
+        }
+        server.stop()?;
+        println!("{what}: all rows, and the mark of a relation that is kept out");
+    }
+    Ok(())
+}
+
+/// Runs pg_upgrade from the programs and the data of `old`.
+fn run_pg_upgrade(bench: &Bench, server: &Server<'_>, old: (&Path, &Path), transfer: &str) -> Result<()> {
+    let mut upgrade = bench.user.command(bench.build.program("pg_upgrade"));
+    upgrade.current_dir(server.data().with_file_name("")).arg("-b").arg(old.0);
+    upgrade
+        .arg("-B")
+        .arg(bench.build.installed.join("bin"))
+        .arg("-d")
+        .arg(old.1)
+        .arg("-D")
+        .arg(server.data());
+    upgrade.args(["-U", "postgres", "--no-sync", transfer]).arg("--socketdir").arg(server.socket());
+    output(&mut upgrade).map(drop)
+}
+
 /// The new cluster has its flash in its configuration, and was started with it before.
 fn upgrade(bench: &Bench, cache: &Cache, transfer: &str) -> Result<()> {
     let server = Server::make(&bench.build, &bench.user, "upgrade", &[], cache.kill)?;
@@ -64,10 +118,13 @@ fn upgrade(bench: &Bench, cache: &Cache, transfer: &str) -> Result<()> {
     server.stop()?;
     // pg_upgrade starts and stops it, too.
     server.set("entresol.drain_at_shutdown", "off")?;
-    let mut upgrade = bench.user.command(bench.build.program("pg_upgrade"));
-    upgrade.current_dir(&folder).args(["-b", OLD, "-B"]).arg(bench.build.installed.join("bin"));
-    upgrade.arg("-d").arg(&old).arg("-D").arg(server.data()).args(["-U", "postgres", "--no-sync", transfer]);
-    output(upgrade.arg("--socketdir").arg(server.socket()))?;
+    run_pg_upgrade(bench, &server, (Path::new(OLD), &old), transfer)?;
+    serves_all_rows(&server, "CREATE EXTENSION entresol")?;
+    server.stop()
+}
+
+/// Starts it: all rows are there, the cache serves, after a crash, too.
+fn serves_all_rows(server: &Server<'_>, extension: &str) -> Result<()> {
     server.start_again()?;
     let check = |when: &str| -> Result<()> {
         for settings in ["", "SET enable_seqscan = off; "] {
@@ -79,7 +136,7 @@ fn upgrade(bench: &Bench, cache: &Cache, transfer: &str) -> Result<()> {
         Ok(())
     };
     check("after the upgrade")?;
-    server.query("CREATE EXTENSION entresol; CREATE EXTENSION amcheck")?;
+    server.query(&format!("{extension}; CREATE EXTENSION amcheck"))?;
     if server.query("SELECT state FROM entresol_stat")? != "serving" {
         bail!("the cache does not serve");
     }
@@ -88,8 +145,7 @@ fn upgrade(bench: &Bench, cache: &Cache, transfer: &str) -> Result<()> {
     server.start_again()?;
     check("after a crash")?;
     server.query("SELECT bt_index_check('t_sum', true)")?;
-    server.check_log_for_panics()?;
-    server.stop()
+    server.check_log_for_panics()
 }
 
 /// A cluster whose cache has pages that are newer than its files: pg_resetwal refuses it, and a server in
