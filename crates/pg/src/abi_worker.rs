@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 /// # Safety
-/// As [`crate::abi::ent_attach`]; `cluster` points to an `EntCluster`. The memory was mapped by the present postmaster,
-/// after the last crash.
+/// As [`crate::abi::ent_attach`]; `cluster` points to an `EntCluster`. The memory was mapped by the present
+/// postmaster, after the last crash.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ent_worker_open(
     options: *const EntOptions,

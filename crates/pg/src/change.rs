@@ -2,16 +2,16 @@
 //!
 //! The worker's main thread calls, in this order:
 //!
-//! 1. [`prepare`]: what can be refused is refused here, and nothing was changed. If the new cache begins empty, a
-//!    thread brings dirty pages to their files; processes continue meanwhile. If they make pages dirty faster than the
-//!    disk takes them, dirty pages bypass the cache at last.
+//! 1. [`prepare`]: what can be refused is refused here, and nothing was changed. If the new cache begins
+//!    empty, a thread brings dirty pages to their files; processes continue meanwhile. If they make pages
+//!    dirty faster than the disk takes them, dirty pages bypass the cache at last.
 //! 2. [`close_gate`], and [`is_alone`] until it says so: no process uses the cache ([`crate::gate`]).
 //! 3. [`finish`]: the old cache ends, and the new one begins in the same memory.
 //! 4. [`open_gate`].
 //!
-//! Invariant: between the durable end of the old cache and the durable beginning of the new one, the label names no
-//! cache, and the files are complete. If the pages keep their places (another mode or policy), the cache is closed and
-//! opened as by a restart. A kill leaves the one state or the other.
+//! Invariant: between the durable end of the old cache and the durable beginning of the new one, the label
+//! names no cache, and the files are complete. If the pages keep their places (another mode or policy), the
+//! cache is closed and opened as by a restart. A kill leaves the one state or the other.
 
 use crate::memory::Shared;
 use crate::notes::Notes;
@@ -219,8 +219,8 @@ pub(crate) fn awaits_checkpoints() -> bool {
     with_worker(false, |worker| worker.board.around.awaits_checkpoints())
 }
 
-/// Files may be newer than durable, since the cache was not there: clean pages stay out until two checkpoints are
-/// complete.
+/// Files may be newer than durable, since the cache was not there: clean pages stay out until two checkpoints
+/// are complete.
 pub(crate) fn files_were_written() {
     with_worker((), |worker| worker.board.around.dirty_went());
 }
@@ -239,8 +239,9 @@ pub(crate) fn mark(marks: [u64; 2]) -> i32 {
     })
 }
 
-/// Makes the change that was prepared. `marks`: the REDO pointers of the last checkpoint that is complete, and of the
-/// last one that was asked for. [`code::REFUSED`]: the cache of before is opened again. [`code::FAILED`]: it is not.
+/// Makes the change that was prepared. `marks`: the REDO pointers of the last checkpoint that is complete,
+/// and of the last one that was asked for. [`code::REFUSED`]: the cache of before is opened again.
+/// [`code::FAILED`]: it is not.
 pub(crate) fn finish(marks: [u64; 2]) -> i32 {
     with_worker(code::GONE, |worker| {
         let Some(change) = worker.change.take() else { return code::GONE };

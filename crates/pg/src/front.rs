@@ -65,7 +65,8 @@ fn is_interrupted() -> bool {
     INTERRUPTED.get().is_some_and(|interrupted| interrupted())
 }
 
-/// Attaches this process, which has the place `place` at the gate. [`code::CHANGED`]: the cache is being changed.
+/// Attaches this process, which has the place `place` at the gate. [`code::CHANGED`]: the cache is being
+/// changed.
 pub(crate) fn attach(
     settings: Settings,
     memory: Shared,

@@ -1,14 +1,14 @@
 //! The gate of the cache: a change of the cache as a whole waits until no process uses it.
 //!
-//! The gate has a number, the *generation* of the cache: even while the gate is open, odd while it is closed. Each
-//! process has a word, which is 1 while it uses the cache.
+//! The gate has a number, the *generation* of the cache: even while the gate is open, odd while it is closed.
+//! Each process has a word, which is 1 while it uses the cache.
 //!
-//! 1. A process sets its word, and then looks at the number. If that is not the generation which it has attached, it
-//!    takes its word back, and attaches anew.
+//! 1. A process sets its word, and then looks at the number. If that is not the generation which it has
+//!    attached, it takes its word back, and attaches anew.
 //! 2. The worker makes the number odd, and then looks at the words until all are 0.
 //!
-//! Both are sequentially consistent. So either the process sees the odd number, or the worker sees its word. A process
-//! that is killed leaves its word: then the postmaster ends all processes, and makes new memory.
+//! Both are sequentially consistent. So either the process sees the odd number, or the worker sees its word.
+//! A process that is killed leaves its word: then the postmaster ends all processes, and makes new memory.
 
 use std::sync::atomic::Ordering::{Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -43,8 +43,8 @@ impl Gate {
         self.generation() % 2 == 1
     }
 
-    /// Lets the process with this word use the cache of `generation`. `None`: it is another one now, or the gate is
-    /// closed.
+    /// Lets the process with this word use the cache of `generation`. `None`: it is another one now, or the
+    /// gate is closed.
     pub fn enter<'a>(&self, word: &'a Word, generation: u64) -> Option<Inside<'a>> {
         // Processes that try again and again do not hold up the change that they wait for.
         if self.generation() != generation {

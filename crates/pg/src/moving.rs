@@ -5,8 +5,8 @@
 //! 3. The worker drains the cache, ends it, and begins one on the new flash.
 //! 4. The worker removes the note.
 //!
-//! A server that is started in between finds a setting that may name the one or the other. The label knows which
-//! of them has the cluster's cache, and the note where the old one is.
+//! A server that is started in between finds a setting that may name the one or the other. The label knows
+//! which of them has the cluster's cache, and the note where the old one is.
 
 use crate::locator::Folders;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The cache as it is now: those of its settings that change while the server runs.
 //!
-//! In shared memory. The worker writes it before the first process attaches, and while the gate is closed. Processes
-//! read it inside the gate, or only to show it.
+//! In shared memory. The worker writes it before the first process attaches, and while the gate is closed.
+//! Processes read it inside the gate, or only to show it.
 
 use crate::settings::Settings;
 use crate::types::{EntNow, FLASH_PATH_BYTES};

@@ -64,8 +64,8 @@ pub(crate) struct Opened {
     pub files: Arc<RelationFiles>,
 }
 
-/// Opens it, as `wanted` says. A cache with pages that the cluster needs keeps its size, and its flash if that was being
-/// exchanged: it is changed when the server runs.
+/// Opens it, as `wanted` says. A cache with pages that the cluster needs keeps its size, and its flash if
+/// that was being exchanged: it is changed when the server runs.
 pub(crate) fn open_tier(
     wanted: &Settings,
     memory: Shared,
@@ -75,7 +75,8 @@ pub(crate) fn open_tier(
     raise_limit_of_files();
     let (label, is_new) = open_label(&wanted.folders.binding(), is_needed(cluster))?;
     let binding = disk_binding(&label)?;
-    // A change was cut off between the end of one cache and the beginning of the next: the files are complete.
+    // A change was cut off between the end of one cache and the beginning of the next: the files are
+    // complete.
     let is_free = binding.is_some() && !is_disk_bound(&label)?;
     let is_needed = is_needed(cluster) && !is_free;
     let settings = match is_needed {
@@ -141,8 +142,8 @@ pub(crate) fn session_of(cluster: &EntCluster) -> Session {
     Session { number: cluster.timeline.into(), nonce: 0 }
 }
 
-/// The cache of a cluster that needs it may have another size than is wanted, or is still on the flash that is being
-/// exchanged for the one that is wanted.
+/// The cache of a cluster that needs it may have another size than is wanted, or is still on the flash that
+/// is being exchanged for the one that is wanted.
 fn as_bound(wanted: &Settings, label: &FileDevice) -> Result<Settings, String> {
     let options = FileOptions { is_direct_wanted: false, ..FileOptions::shared() };
     let bound_on = |flash: &Path| {

@@ -115,8 +115,8 @@ impl Settings {
         self.tier.mode == Mode::WriteThrough
     }
 
-    /// Bytes of shared memory, with what its alignment may cost, for caches of up to `max_bytes` bytes, and of every
-    /// policy and mode.
+    /// Bytes of shared memory, with what its alignment may cost, for caches of up to `max_bytes` bytes, and
+    /// of every policy and mode.
     ///
     /// # Errors
     /// A sentence.

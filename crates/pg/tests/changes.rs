@@ -1,5 +1,5 @@
-//! The cache is changed while processes use it: another size, another flash, another policy. Each process finds its pages
-//! as it left them.
+//! The cache is changed while processes use it: another size, another flash, another policy. Each process
+//! finds its pages as it left them.
 #![allow(unsafe_code)] // calls of C functions
 
 mod cluster;

@@ -1,5 +1,6 @@
-//! The suite `flash-change`: size, mode, policy and flash are changed under load, a cache is added, impossible values are
-//! refused, and processes are killed in the middle of changes. No acknowledged transaction is lost.
+//! The suite `flash-change`: size, mode, policy and flash are changed under load, a cache is added,
+//! impossible values are refused, and processes are killed in the middle of changes. No acknowledged
+//! transaction is lost.
 
 use super::change_kills;
 use super::kill::check;
@@ -133,7 +134,8 @@ struct Felt {
     hits: [f64; 2],
 }
 
-/// All changes while pgbench runs. Returns how many transactions it was told of, and how long the changes took.
+/// All changes while pgbench runs. Returns how many transactions it was told of, and how long the changes
+/// took.
 fn under_load(server: &Server<'_>) -> Result<(u64, Vec<Duration>)> {
     let log = server.data().with_file_name("transactions");
     let mut load = server.client("pgbench");
@@ -175,7 +177,8 @@ fn now_us() -> Result<u128> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())
 }
 
-/// The transactions that pgbench has logged; the longest one that was under way in each window goes to `felt`.
+/// The transactions that pgbench has logged; the longest one that was under way in each window goes to
+/// `felt`.
 fn logged(log: &Path, windows: &[(u128, u128)], felt: &mut [Felt]) -> Result<u64> {
     let (folder, name) = (log.parent().unwrap_or(log), log.file_name().unwrap_or_default());
     let mut transactions = 0;
@@ -261,7 +264,8 @@ fn says(server: &Server<'_>, since: usize, reason: &str) -> Result<()> {
     Ok(())
 }
 
-/// A server with dirty pages on its flash is started with another size: it opens what is there, and changes it.
+/// A server with dirty pages on its flash is started with another size: it opens what is there, and changes
+/// it.
 fn another_size_at_the_start(server: &Server<'_>) -> Result<()> {
     server.query("UPDATE pgbench_accounts SET filler = 'size' WHERE aid % 10 = 0; CHECKPOINT")?;
     server.query("ALTER SYSTEM SET entresol.size = '96MB'")?;

@@ -16,8 +16,8 @@ const CLIENTS: &str = "8";
 /// Of the time that the change took before; the last step of it is near the end.
 const MOMENTS: [f64; 6] = [0.95, 0.5, 1.0, 0.85, 0.98, 0.9];
 
-/// Kills one process in each round, in the middle of the next change, which `took` so long before. `before` transactions
-/// were acknowledged; returns how many were in all.
+/// Kills one process in each round, in the middle of the next change, which `took` so long before. `before`
+/// transactions were acknowledged; returns how many were in all.
 pub(super) fn test(server: &Server<'_>, rounds: u32, before: u64, took: &[Duration]) -> Result<u64> {
     let mut acknowledged = before;
     let mut unfinished = 0;

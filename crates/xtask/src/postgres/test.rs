@@ -47,7 +47,8 @@ enum Suite {
     /// A cache is warm after a drained restart; pages enter before they are needed, of a database and by
     /// manifests.
     FlashWarm,
-    /// Size, mode, policy and flash change under load, and processes are killed meanwhile, as many as `--rounds` says.
+    /// Size, mode, policy and flash change under load, and processes are killed meanwhile, as many as
+    /// `--rounds` says.
     FlashChange,
     /// A single-user server recovers a cluster with its flash, and drains it.
     FlashSingle,
@@ -159,8 +160,8 @@ pub struct TestArgs {
     /// The user that servers run as, if the caller is root [default: the user `nobody`].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Rounds of the suites `flash-kill`, `through-kill`, `flash-snapshot`, `flash-change`, `flash-failover` and
-    /// `flash-patroni`.
+    /// Rounds of the suites `flash-kill`, `through-kill`, `flash-snapshot`, `flash-change`, `flash-failover`
+    /// and `flash-patroni`.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// Of the suite `flash-tap`, only the scripts whose path ends like this; may be repeated.

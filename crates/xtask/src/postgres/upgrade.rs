@@ -56,9 +56,9 @@ fn old_cluster(bench: &Bench, folder: &Path) -> Result<PathBuf> {
     Ok(data)
 }
 
-/// From the patched server of the major version before, with a flash, into one with a flash: by copies in write-back
-/// mode, by links in write-through mode. The second old cluster has no checksums, as 17's have by default; they are
-/// enabled first, as 18's clusters have them.
+/// From the patched server of the major version before, with a flash, into one with a flash: by copies in
+/// write-back mode, by links in write-through mode. The second old cluster has no checksums, as 17's have by
+/// default; they are enabled first, as 18's clusters have them.
 fn from_the_major_before(bench: &Bench) -> Result<()> {
     let Some(old) = bench.build.of_the_major_before()? else {
         println!("upgrade: from the major version before: left out, as no build of it is there");
