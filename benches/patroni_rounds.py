@@ -325,8 +325,20 @@ class Cluster:
             time.sleep(0.2)
 
     def check(self):
-        """Every row that was acknowledged is there."""
+        """Every row that was acknowledged is there. A leader that cannot reach etcd in time steps down, and is asked
+        again when there is one."""
         acknowledged = [writer.acknowledged for writer in self.writers]
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.compare(acknowledged)
+                return sum(acknowledged)
+            except psycopg.Error as error:
+                if time.monotonic() > until:
+                    sys.exit(f"no leader has answered for {PATIENCE_S} s: {error}")
+                time.sleep(0.5)
+
+    def compare(self, acknowledged):
         with psycopg.connect(self.address(), autocommit=True, connect_timeout=5) as connection:
             for writer, number in enumerate(acknowledged):
                 row = connection.execute("SELECT count(*) FROM written WHERE writer = %s AND number <= %s",
@@ -336,7 +348,6 @@ class Cluster:
             row = connection.execute("SELECT state, slots_dirty FROM entresol_stat").fetchone()
             if row[0] != "serving":
                 sys.exit(f"the cache of the leader is {row[0]}")
-        return sum(acknowledged)
 
     def disturb(self, kind, rng):
         """Returns when the nodes can be waited for."""

@@ -121,12 +121,13 @@ impl Settings {
     /// # Errors
     /// A sentence.
     pub fn memory_bytes(&self, max_bytes: u64) -> Result<usize, String> {
-        let mut most = 0;
+        let bytes = max_bytes.max(self.flash_bytes);
+        let mut most = self.segment_bytes()?;
         for policy in POLICIES {
             for mode in [Mode::WriteBack, Mode::WriteThrough] {
-                let bytes = max_bytes.max(self.flash_bytes);
-                let largest = self.clone().changed(self.flash.clone(), bytes, policy, mode)?;
-                most = most.max(largest.segment_bytes()?);
+                // A policy may need a larger flash than there will be.
+                let largest = self.clone().changed(self.flash.clone(), bytes, policy, mode);
+                most = most.max(largest.and_then(|largest| largest.segment_bytes()).unwrap_or(0));
             }
         }
         Ok(front_bytes(self.tier.objects, self.processes) + most + ALIGNMENT)

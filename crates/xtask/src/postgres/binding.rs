@@ -161,6 +161,7 @@ fn in_use(bench: &Bench, running: &Server<'_>, flash: &Path) -> Result<()> {
     second.stop()?;
     second.set("shared_preload_libraries", "entresol")?;
     second.set("entresol.flash", &flash.display().to_string())?;
+    second.set("entresol.objects", "2048")?;
     let said = second.refuses_to_start()?;
     if !said.contains("another process (or this one) has it open") {
         bail!("binding: the flash of a running server was not refused: {said}");

@@ -3,6 +3,7 @@
 
 use super::test::Bench;
 use crate::paths;
+use crate::programs::User;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
@@ -17,17 +18,18 @@ fn has(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// What is missing for it, with what to do.
-fn missing(python: &OsString) -> Option<String> {
+/// What is missing for it, with what to do. Patroni starts its Python again as `user`, who may not be able to
+/// read one in another user's folder.
+fn missing(python: &OsString, user: &User) -> Option<String> {
     if !has(Command::new("etcd").arg("--version"))
         || !has(Command::new("etcdctl").arg("version").env("ETCDCTL_API", "3"))
     {
         return Some("etcd is missing: apt install etcd-server etcd-client".to_owned());
     }
     let imports = "import patroni.dcs.etcd3, psycopg";
-    (!has(Command::new(python).args(["-c", imports]))).then(|| {
+    (!has(user.command(python).args(["-c", imports]))).then(|| {
         format!(
-            "{} has no patroni or psycopg: pip install 'patroni[etcd3]' 'psycopg[binary]' in an environment, and name \
+            "for the user of the servers, {} has no patroni or psycopg: pip install 'patroni[etcd3]' 'psycopg[binary]' in an environment, and name \
              its Python in {PYTHON}",
             python.to_string_lossy()
         )
@@ -38,7 +40,7 @@ fn missing(python: &OsString) -> Option<String> {
 /// then passes.
 pub(super) fn test(bench: &Bench, rounds: u32, named: bool) -> Result<()> {
     let python = std::env::var_os(PYTHON).unwrap_or_else(|| "python3".into());
-    match missing(&python) {
+    match missing(&python, &bench.user) {
         Some(why) if named => bail!("{why}"),
         Some(why) => {
             println!("patroni: skipped: {why}");
