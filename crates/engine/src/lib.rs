@@ -77,8 +77,8 @@ pub use report::OpenReport;
 pub use shadow::Shadow;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
 pub use tier::{
-    DetachReport, FlashTier, FoundCache, cache_on, detach, detach_with_loss, disown, flash_has_failed,
-    give_up_lost, lost_on, marks_on, renewals_that_differ, renounce,
+    DetachReport, FlashTier, FoundCache, cache_on, check_new_flash, detach, detach_with_loss, disown,
+    flash_has_failed, give_up_lost, lost_on, marks_on, renewals_that_differ, renounce,
 };
 
 /// The examples of README.md are tests.

@@ -21,7 +21,7 @@ use crate::types::code;
 use crate::worker::{Worker, with_worker};
 use crate::{budget, failure};
 use entresol_device::{Device, FileOptions, open_device};
-use entresol_engine::{FlashTier, Layer, PageCache, PageSet, Sharing, TierError};
+use entresol_engine::{FlashTier, Home, Layer, PageCache, PageSet, Sharing, TierError, check_new_flash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -56,10 +56,7 @@ impl Change {
                 return Err("the flash has failed; name another one, by entresol_move_flash()".to_owned());
             }
             true => None,
-            false => {
-                let opened = open_device(&settings.flash, FileOptions::create(settings.flash_bytes));
-                Some(opened.map_err(|error| error.to_string())?.device)
-            }
+            false => Some(open_another(&settings, worker.files.label())?),
         };
         let device = flash.as_ref().unwrap_or(&worker.flash);
         if settings.flash_bytes > device.geometry().capacity_bytes {
@@ -99,6 +96,19 @@ impl Change {
         }
         worker_around.drain(false);
     }
+}
+
+/// Opens another flash, if a cache may be made on it. A file is not made or grown before that is known.
+fn open_another(settings: &Settings, label: &dyn Device) -> Result<Arc<dyn Device>, String> {
+    let said = |error: &dyn std::fmt::Display| error.to_string();
+    if settings.flash.exists() {
+        let found = open_device(&settings.flash, FileOptions::existing()).map_err(|error| said(&error))?;
+        if found.device.geometry().capacity_bytes > 0 {
+            check_new_flash(&*found.device, label).map_err(|error| said(&error))?;
+        }
+    }
+    let opened = open_device(&settings.flash, FileOptions::create(settings.flash_bytes));
+    opened.map(|opened| opened.device).map_err(|error| said(&error))
 }
 
 /// Whether the segment of the cache has room in the memory that was reserved at the start.
@@ -302,7 +312,7 @@ impl Worker {
             false => self.create(&flash, &change.settings).map_err(said)?,
         };
         self.adopt(tier, &flash, &change.settings, marks).map_err(said)?;
-        if !change.keeps {
+        if change.flash.is_none() {
             // A file that became smaller gives its space back.
             if let Err(error) = self.flash.resize(Some(change.settings.flash_bytes)) {
                 info!("the file of the flash keeps its size: {error}");

@@ -56,7 +56,8 @@ use life::open;
 use life::open_failed::NoFlash;
 pub use life::open_failed::flash_has_failed;
 pub use life::release::{
-    FoundCache, cache_on, disown, give_up_lost, lost_on, marks_on, renewals_that_differ, renounce,
+    FoundCache, cache_on, check_new_flash, disown, give_up_lost, lost_on, marks_on, renewals_that_differ,
+    renounce,
 };
 use parts::Parts;
 

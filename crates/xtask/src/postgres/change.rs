@@ -236,6 +236,10 @@ fn refused(server: &Server<'_>) -> Result<()> {
         says(server, said, reason)?;
         server.query_each(&[&format!("ALTER SYSTEM RESET {name}"), "SELECT pg_reload_conf()"])?;
     }
+    let cached = "SELECT slots_valid > 500 FROM entresol_stat";
+    if server.query(cached)? != "t" {
+        bail!("change: few pages are in the cache before the refusals: this is not tested");
+    }
     let moved = server.query(&format!("SELECT entresol_move_flash('{}')", full.display()));
     match moved {
         Err(error) if format!("{error:#}").contains("the flash was not exchanged") => {}
@@ -244,6 +248,9 @@ fn refused(server: &Server<'_>) -> Result<()> {
     let after = server.query(as_it_is)?;
     if before != after || server.query("SHOW entresol.flash")? != flash {
         bail!("change: the cache was {before}, after the refusals it is {after}");
+    }
+    if server.query(cached)? != "t" {
+        bail!("change: the cache was emptied by a refusal");
     }
     if fs::read(&full)? != vec![0x5a; 64 << 20] {
         bail!("change: a file with other content was written");

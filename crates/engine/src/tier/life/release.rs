@@ -2,8 +2,8 @@
 
 use crate::disk::binding::{begin_epoch, is_older_state};
 use crate::disk::{LabelState, Labels, read_label, read_missing, write_label};
-use crate::superblock::{read_newest, write_all_copies};
-use crate::{TierError, TierOptions};
+use crate::superblock::{needed_elsewhere, read_newest, write_all_copies};
+use crate::{TierError, TierOptions, claim};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Label;
@@ -146,6 +146,19 @@ fn release(label_device: &dyn Device, mut label: Label) -> Result<(), TierError>
     (label.cache, label.dirty_possible) = (Uuid::NIL, false);
     (label.failed_epoch, label.failed_nonce, label.lost) = (0, 0, false);
     write_label(label_device, &mut label)
+}
+
+/// Whether the disk with this label may have its cache on `flash`, which is another device than now. Nothing is
+/// written.
+///
+/// # Errors
+/// [`TierError::Refused`]: another disk needs the cache on it, or it has other content. [`TierError::Device`].
+pub fn check_new_flash(flash: &dyn Device, label_device: &dyn Device) -> Result<(), TierError> {
+    let disk = own_label(label_device)?.map_or(Uuid::NIL, |label| label.disk);
+    match read_newest(flash)?.0 {
+        None => claim::flash(flash, false),
+        Some(old) => needed_elsewhere(&old, disk).map_or(Ok(()), Err),
+    }
 }
 
 /// The owner of the disk with this label has replaced what is on it, or has made it complete in another way:
