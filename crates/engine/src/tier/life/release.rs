@@ -148,11 +148,12 @@ fn release(label_device: &dyn Device, mut label: Label) -> Result<(), TierError>
     write_label(label_device, &mut label)
 }
 
-/// Whether the disk with this label may have its cache on `flash`, which is another device than now. Nothing is
-/// written.
+/// Whether the disk with this label may have its cache on `flash`, which is another device than now. Nothing
+/// is written.
 ///
 /// # Errors
-/// [`TierError::Refused`]: another disk needs the cache on it, or it has other content. [`TierError::Device`].
+/// [`TierError::Refused`]: another disk needs the cache on it, or it has other content.
+/// [`TierError::Device`].
 pub fn check_new_flash(flash: &dyn Device, label_device: &dyn Device) -> Result<(), TierError> {
     let disk = own_label(label_device)?.map_or(Uuid::NIL, |label| label.disk);
     match read_newest(flash)?.0 {
