@@ -24,20 +24,28 @@ impl Failure {
         Failure::Input(sentence.into())
     }
 
+    /// The sentence alone.
+    pub fn into_sentence(self) -> String {
+        let sentence = match self {
+            Failure::Arguments(error) => sentence_of(&error),
+            Failure::Input(sentence) | Failure::Check(sentence) => sentence,
+            Failure::Run(error) => format!("{error:#}"),
+        };
+        one_line(&sentence)
+    }
+
     /// Says what went wrong and returns the exit status.
     pub fn report(self) -> ExitCode {
-        let (status, sentence) = match self {
+        let status = match &self {
             Failure::Arguments(error) if is_help(error.kind()) => {
                 // Help is an answer; if it is not read, nothing is lost.
                 let _ = error.print();
                 return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
             }
-            Failure::Arguments(error) => (2, sentence_of(&error)),
-            Failure::Input(sentence) => (2, sentence),
-            Failure::Run(error) => (2, format!("{error:#}")),
-            Failure::Check(sentence) => (1, sentence),
+            Failure::Check(_) => 1,
+            _ => 2,
         };
-        say::tell(&format!("entresol: {}", one_line(&sentence)));
+        say::tell(&format!("entresol: {}", self.into_sentence()));
         ExitCode::from(status)
     }
 }

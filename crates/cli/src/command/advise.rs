@@ -7,7 +7,7 @@ use crate::args::AdviseArgs;
 use crate::failure::Failure;
 use crate::progress::Share;
 use entresol_core::Cache;
-use entresol_lab::advise::{self, AdviceError, Goal, Question};
+use entresol_lab::advise::{self, Advice, AdviceError, Goal, Question};
 use entresol_lab::replay::RunConfig;
 use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
 use entresol_lab::report;
@@ -18,22 +18,38 @@ const WARM_UP: usize = 4;
 
 /// Advises.
 pub fn run(args: &AdviseArgs) -> Result<(), Failure> {
-    prepare::distinct("--policy", &args.policies, |cache: &Cache| cache.name().to_owned())?;
-    prepare::distinct("--flash-device", &args.flash_devices, String::clone)?;
-    let (prices, machine) = catalogue::prices(&args.prices)?;
+    distinct(args)?;
+    catalogue::prices(&args.prices)?;
     let prices_file = PathBuf::from(&args.prices);
     let inputs: Vec<_> = args.source.files()?.into_iter().chain([prices_file]).collect();
     let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref(), &inputs)?;
     let source = Source::read(&args.source)?;
-    let question = question(args, &prices, &machine, &source)?;
     let bar = Share::new("advising", 1);
-    let advice = advise::advise(source.workload(), &question, &|run, share| bar.show(run, share));
+    let advice = advice(args, &source, &|share| bar.show(0, share));
     drop(bar);
-    let advice = advice.map_err(|error| match error.downcast::<AdviceError>() {
+    let advice = advice?;
+    outputs.show_one(&report::advice_report(&advice), &advice)
+}
+
+fn distinct(args: &AdviseArgs) -> Result<(), Failure> {
+    prepare::distinct("--policy", &args.policies, |cache: &Cache| cache.name().to_owned())?;
+    prepare::distinct("--flash-device", &args.flash_devices, String::clone)
+}
+
+/// The advice.
+pub fn advice(
+    args: &AdviseArgs,
+    source: &Source,
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<Advice, Failure> {
+    distinct(args)?;
+    let (prices, machine) = catalogue::prices(&args.prices)?;
+    let question = question(args, &prices, &machine, source)?;
+    let advice = advise::advise(source.workload(), &question, &|_, share| progress(share));
+    advice.map_err(|error| match error.downcast::<AdviceError>() {
         Ok(refused) => Failure::input(named(args, &refused)),
         Err(error) => Failure::Run(error),
-    })?;
-    outputs.show_one(&report::advice_report(&advice), &advice)
+    })
 }
 
 /// The sentence, with the option that it is about.

@@ -19,7 +19,7 @@ pub mod restart;
 mod runner;
 pub mod serve;
 pub mod simulate;
-mod source;
+pub mod source;
 mod status;
 mod storage;
 #[cfg(feature = "torture")]

@@ -5,19 +5,37 @@ use super::source::Source;
 use crate::args::MrcArgs;
 use crate::failure::Failure;
 use crate::progress::Share;
+use entresol_lab::mrc::{self, Curve};
 use entresol_lab::replay::{Replacement, SimulationError};
-use entresol_lab::{mrc, report};
+use entresol_lab::report;
 
 /// Sizes of a curve where none are asked for.
 const SIZES: usize = 40;
 
 /// Computes the curves and shows them.
 pub fn run(args: &MrcArgs) -> Result<(), Failure> {
-    prepare::distinct("--policy", &args.policies, |policy: &Replacement| policy.name().to_owned())?;
-    prepare::distinct("--sizes", &args.sizes, u32::to_string)?;
+    distinct(args)?;
     let outputs =
         Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref(), &args.source.files()?)?;
     let source = Source::read(&args.source)?;
+    let bar = Share::new("curves", 1);
+    let curves = curves(args, &source, &|share| bar.show(0, share))?;
+    drop(bar);
+    outputs.show(&report::mrc_report(&curves), &curves)
+}
+
+fn distinct(args: &MrcArgs) -> Result<(), Failure> {
+    prepare::distinct("--policy", &args.policies, |policy: &Replacement| policy.name().to_owned())?;
+    prepare::distinct("--sizes", &args.sizes, u32::to_string)
+}
+
+/// The curves.
+pub fn curves(
+    args: &MrcArgs,
+    source: &Source,
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<Vec<Curve>, Failure> {
+    distinct(args)?;
     let workload = source.workload();
     let least = workload.drawn().map_or(1, |(rate, _)| mrc::sizes_min(rate));
     let mut sizes = args.sizes.clone();
@@ -33,12 +51,9 @@ pub fn run(args: &MrcArgs) -> Result<(), Failure> {
     }
     sizes.sort_unstable();
     let records = source.measure_from..source.records.end;
-    let bar = Share::new("curves", 1);
-    let curves = mrc::curves(workload, &records, &args.policies, &sizes, &|share| bar.show(0, share));
-    let curves = curves.map_err(|error| match error.downcast::<SimulationError>() {
+    let curves = mrc::curves(workload, &records, &args.policies, &sizes, progress);
+    curves.map_err(|error| match error.downcast::<SimulationError>() {
         Ok(refused) => Failure::input(format!("--sample: {refused}")),
         Err(error) => Failure::Run(error),
-    })?;
-    drop(bar);
-    outputs.show(&report::mrc_report(&curves), &curves)
+    })
 }

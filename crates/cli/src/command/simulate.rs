@@ -17,6 +17,26 @@ const DRAM_PERCENT: f64 = 2.0;
 
 /// Simulates and shows the results.
 pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
+    checked(args)?;
+    let inputs: Vec<_> = args.source.files()?.into_iter().chain(args.devices.clone()).collect();
+    let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref(), &inputs)?;
+    let source = Source::read(&args.source)?;
+    let configs = configs(args, &source)?;
+    let bar = Share::new("simulating", configs.len());
+    let results = replay::simulate(source.workload(), &configs, &|run, share| bar.show(run, share))?;
+    drop(bar);
+    outputs.show(&report::simulation_report(&results), &results)
+}
+
+/// What the options say without the trace.
+struct Checked {
+    machine: Machine,
+    levels: Vec<(Option<Cache>, Replacement)>,
+    knobs: FragmentKnobs,
+}
+
+/// Everything that can be refused without the trace is refused here.
+fn checked(args: &SimulateArgs) -> Result<Checked, Failure> {
     prepare::distinct("--flash-percent", &args.flash_percent, f64::to_string)?;
     prepare::distinct("--flash-pages", &args.flash_pages, u32::to_string)?;
     prepare::distinct("--mode", &args.mode, |mode: &Mode| mode.name().to_owned())?;
@@ -26,17 +46,17 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let knobs = prepare::knobs(&args.fragments, sce, "--policy")?;
     let is_lc = |(layer, _): &(Option<Cache>, Replacement)| *layer == Some(Cache::Policy(PolicyKind::Lc));
     prepare::lc_knobs(&args.lc, levels.iter().any(is_lc), "--policy")?;
-    let inputs: Vec<_> = args.source.files()?.into_iter().chain(args.devices.clone()).collect();
-    let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref(), &inputs)?;
-    let source = Source::read(&args.source)?;
-    let configs = configs(args, &machine, &levels, knobs, &source);
+    Ok(Checked { machine, levels, knobs })
+}
+
+/// The runs that are asked for, all of which are possible.
+pub fn configs(args: &SimulateArgs, source: &Source) -> Result<Vec<RunConfig>, Failure> {
+    let Checked { machine, levels, knobs } = checked(args)?;
+    let configs = runs(args, &machine, &levels, knobs, source);
     for config in &configs {
         source.workload().validate(config).map_err(|error| Failure::input(error.to_string()))?;
     }
-    let bar = Share::new("simulating", configs.len());
-    let results = replay::simulate(source.workload(), &configs, &|run, share| bar.show(run, share))?;
-    drop(bar);
-    outputs.show(&report::simulation_report(&results), &results)
+    Ok(configs)
 }
 
 /// The layers of pages.
@@ -93,7 +113,7 @@ fn policies(args: &SimulateArgs) -> Vec<String> {
 }
 
 /// A run without flash once, policies at every size in every mode, or in their usual one.
-fn configs(
+fn runs(
     args: &SimulateArgs,
     machine: &Machine,
     levels: &[(Option<Cache>, Replacement)],

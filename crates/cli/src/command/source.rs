@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use entresol_lab::replay::Workload;
 use entresol_trace::{Sample, SampledTrace, Trace};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A trace and the part of it that is asked for.
 pub struct Source {
@@ -17,7 +18,7 @@ pub struct Source {
 }
 
 enum Content {
-    Whole(Trace),
+    Whole(Arc<Trace>),
     Samples(Vec<SampledTrace>),
 }
 
@@ -26,7 +27,7 @@ impl Source {
     pub fn read(args: &SourceArgs) -> Result<Self, Failure> {
         let mut options = args.read.options()?;
         let content = match args.sample {
-            None => Content::Whole(trace::read(&args.trace, &options)?),
+            None => Content::Whole(Arc::new(trace::read(&args.trace, &options)?)),
             Some(rate) => {
                 let samples = (1..=args.sample_hashes).map(|seed| Sample::new(rate, seed.into()));
                 options.samples = samples.collect::<Result<_, _>>().map_err(trace::refused)?;
@@ -41,6 +42,21 @@ impl Source {
                 Content::Samples(samples)
             }
         };
+        Self::cut(args, content)
+    }
+
+    /// A trace in memory.
+    pub fn of(args: &SourceArgs, trace: &Arc<Trace>) -> Result<Self, Failure> {
+        if args.sample.is_some() {
+            return Err(Failure::input(
+                "--sample: a trace in memory is replayed as a whole; give the file's path",
+            ));
+        }
+        Self::cut(args, Content::Whole(trace.clone()))
+    }
+
+    /// The part that is asked for.
+    fn cut(args: &SourceArgs, content: Content) -> Result<Self, Failure> {
         let mut source = Self { content, records: 0..0, measure_from: 0 };
         let (from_s, until_s) = (args.measure_from.unwrap_or(0.0), args.until.unwrap_or(f64::INFINITY));
         let workload = source.workload();
