@@ -4,6 +4,7 @@
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use entresol_xtask::block;
+use entresol_xtask::crates::{self, CratesArgs};
 use entresol_xtask::mutants::{self, MutantsArgs};
 use entresol_xtask::package::{self, PackageArgs};
 use entresol_xtask::postgres::{self, BenchArgs, BuildArgs, RunArgs, TestArgs, TryArgs};
@@ -29,6 +30,8 @@ enum Work {
     Mutants(MutantsArgs),
     /// Packages the command: a Debian package, a tarball, licences, an SBOM, checksums (docs/RELEASE.md).
     Package(PackageArgs),
+    /// Whether the crates can be published, and their interfaces are as written down (docs/RELEASE.md).
+    Crates(CratesArgs),
 }
 
 #[derive(Subcommand)]
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Work::Block(Block::Bench(arguments)) => block::bench(&arguments),
         Work::Mutants(arguments) => mutants::mutants(&arguments),
         Work::Package(arguments) => package::package(&arguments),
+        Work::Crates(arguments) => crates::crates(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,59 @@
+//! A project outside the workspace that uses the packaged crates, as a user's project does.
+
+use crate::package::VERSION;
+use crate::paths;
+use crate::step::Steps;
+use anyhow::{Context, Result};
+use std::fs;
+use std::process::Command;
+
+/// A store is made, closed, and opened again.
+const PROGRAM: &str = r#"
+use entresol_store::{Files, OpenFiles, Options, PolicyKind};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::path::PathBuf::from(std::env::args().nth(1).ok_or("a folder")?);
+    let files = Files::new(folder.join("disk"), 32 << 20, folder.join("log"), 16 << 20)
+        .with_flash(folder.join("flash"), 16 << 20, PolicyKind::FaceGsc);
+    let OpenFiles { store, .. } = files.create(Options::default())?;
+    let table = store.create_table("letters")?;
+    let mut txn = store.begin();
+    txn.insert(table, b"dear", b"reader")?;
+    txn.commit()?;
+    store.shutdown()?;
+    let OpenFiles { store, .. } = files.open(Options::default())?;
+    println!("tables: {}", store.tables()?.len());
+    Ok(())
+}
+"#;
+
+/// Unpacks the packaged crates, and compiles and runs the project over them by `[patch]`.
+pub(super) fn compile(steps: &Steps) -> Result<()> {
+    let folder = paths::target().join("crates/outside");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(folder.join("src"))?;
+    let mut manifest = format!(
+        "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+         entresol-store = \"{VERSION}\"\n\n[workspace]\n\n[patch.crates-io]\n"
+    );
+    let packaged = paths::target().join("package");
+    let ending = format!("-{VERSION}.crate");
+    for entry in fs::read_dir(&packaged).with_context(|| format!("{}", packaged.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(name) = name.strip_suffix(&ending) else { continue };
+        let mut tar = Command::new("tar");
+        steps.run("unpacking", tar.arg("-xzf").arg(&path).arg("-C").arg(&folder))?;
+        manifest.push_str(&format!("{name} = {{ path = \"{name}-{VERSION}\" }}\n"));
+    }
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    fs::write(folder.join("src/main.rs"), PROGRAM)?;
+    let mut cargo = super::cargo();
+    cargo.current_dir(&folder).args(["run", "--release", "--quiet", "--"]).arg(&folder);
+    cargo.env("CARGO_TARGET_DIR", paths::target().join("crates/target"));
+    steps.run("a project outside the workspace", &mut cargo)?;
+    println!("a project outside the workspace opens a store with the packaged crates");
+    Ok(())
+}
