@@ -1,4 +1,5 @@
-//! The crates that are compiled into the command: what `cargo metadata` knows of them.
+//! The crates that are compiled into the command, or into the Python module: what `cargo metadata` knows of
+//! them.
 
 use crate::paths;
 use crate::programs::output;
@@ -9,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The platform of the packages.
-pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
+pub(super) const GNU: &str = "x86_64-unknown-linux-gnu";
+
+/// That of the static program.
+pub(super) const MUSL: &str = "x86_64-unknown-linux-musl";
 
 /// A crate of the program.
 #[derive(Clone, Debug, Deserialize)]
@@ -90,16 +94,17 @@ struct Locked {
     checksum: Option<String>,
 }
 
-/// All crates of the command, by name and version. Those that only build scripts and tests use are left out.
-pub(super) fn used(ublk: bool) -> Result<Vec<Crate>> {
+/// All crates that `root` is made of for `target`, by name and version. Those that only build scripts and
+/// tests use are left out.
+pub(super) fn used(root: &str, target: &str, ublk: bool) -> Result<Vec<Crate>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", TARGET]);
+    cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", target]);
     if ublk {
         cargo.args(["--features", "entresol/ublk"]);
     }
     let text = output(cargo.current_dir(paths::repository())).context("cargo metadata")?;
     let metadata: Metadata = serde_json::from_str(&text).context("the output of cargo metadata")?;
-    let mut crates = walk(metadata, "entresol")?;
+    let mut crates = walk(metadata, root)?;
     let lock = paths::repository().join("Cargo.lock");
     let lock: Lock = toml::from_str(&std::fs::read_to_string(lock)?).context("Cargo.lock")?;
     let sums: HashMap<_, _> =
@@ -114,8 +119,10 @@ pub(super) fn used(ublk: bool) -> Result<Vec<Crate>> {
 fn walk(metadata: Metadata, root: &str) -> Result<Vec<Crate>> {
     let nodes: HashMap<_, _> = metadata.resolve.nodes.into_iter().map(|node| (node.id, node.deps)).collect();
     let crates: HashMap<_, _> = metadata.packages.into_iter().map(|one| (one.id.clone(), one)).collect();
-    let root =
-        crates.values().find(|one| one.name == root && one.is_ours()).context("the command's crate")?;
+    let root = crates
+        .values()
+        .find(|one| one.name == root && one.is_ours())
+        .with_context(|| format!("the crate {root}"))?;
     let mut found = BTreeMap::new();
     let mut open = vec![root.id.clone()];
     while let Some(id) = open.pop() {

@@ -33,7 +33,7 @@ pub(super) fn make(release: &Release, program: &Program, files: &[Packaged]) -> 
     fs::create_dir_all(root.join("etc/entresol"))?;
 
     let mut control = vec![
-        plain("DEBIAN/control", description(&version, program, size_kib(&root)?).into_bytes()),
+        plain("DEBIAN/control", description(&version, program, size_kib(&root)?)?.into_bytes()),
         plain("DEBIAN/md5sums", sums(&root)?.into_bytes()),
     ];
     let running = source("running.sh")?;
@@ -54,9 +54,10 @@ pub(super) fn make(release: &Release, program: &Program, files: &[Packaged]) -> 
 }
 
 /// The control file.
-fn description(version: &str, program: &Program, size_kib: u64) -> String {
+fn description(version: &str, program: &Program, size_kib: u64) -> Result<String> {
+    let glibc = program.glibc.as_ref().context("a Debian package is made of a program for glibc")?;
     let libgcc = if program.libgcc { ", libgcc-s1 (>= 3.0)" } else { "" };
-    format!(
+    Ok(format!(
         "Package: entresol\nVersion: {version}\nArchitecture: amd64\nMaintainer: {MAINTAINER}\n\
          Installed-Size: {size_kib}\nDepends: libc6 (>= {glibc}){libgcc}\nRecommends: python3\n\
          Suggests: libnbd-bin, nbd-client\nSection: database\nPriority: optional\n\
@@ -64,9 +65,8 @@ fn description(version: &str, program: &Program, size_kib: u64) -> String {
          Entresol is a crash-safe page cache on an SSD between a database's memory\n \
          and its slow storage.\n .\n \
          This package has the command: it serves a disk with a flash cache as a\n \
-         block device (NBD, ublk), simulates caches on traces, and says what to buy.\n",
-        glibc = program.glibc
-    )
+         block device (NBD, ublk), simulates caches on traces, and says what to buy.\n"
+    ))
 }
 
 /// The package's own changelog: one entry.

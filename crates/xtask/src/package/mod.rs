@@ -12,6 +12,7 @@ mod program;
 mod sbom;
 mod tarball;
 mod twice;
+mod wheel;
 
 use crate::paths;
 use crate::programs::{output, sha256};
@@ -34,6 +35,12 @@ pub struct PackageArgs {
     /// Builds without the feature `ublk`, which needs libclang; of --program: it was built without.
     #[arg(long)]
     without_ublk: bool,
+    /// Makes a tarball of a static program, too, for systems without glibc or with an older one.
+    #[arg(long, conflicts_with = "program")]
+    musl: bool,
+    /// Makes a wheel of the Python module, too. Needs maturin.
+    #[arg(long, conflicts_with = "program")]
+    wheel: bool,
     /// Debian's revision of this version.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     revision: u32,
@@ -91,19 +98,30 @@ pub fn package(arguments: &PackageArgs) -> Result<()> {
     let release = Release { date: date()?, revision: arguments.revision, out, steps };
 
     let built = program::build(&release, arguments)?;
-    let crates = crates::used(!arguments.without_ublk)?;
+    let crates = crates::used("entresol", crates::GNU, !arguments.without_ublk)?;
     let list = sbom::json(&release, &crates)?;
     let files = files::collect(&built, &licences::text(&crates)?, &list)?;
     let sbom = release.out.join(format!("entresol-{VERSION}.cdx.json"));
     fs::write(&sbom, list)?;
-    let made = [deb::make(&release, &built, &files)?, tarball::make(&release, &built, &files)?, sbom];
+    let mut made = vec![deb::make(&release, &built, &files)?, tarball::make(&release, &built, &files)?, sbom];
+    if arguments.musl {
+        let built = program::build_static(&release)?;
+        let crates = crates::used("entresol", crates::MUSL, false)?;
+        let list = sbom::json(&release, &crates)?;
+        let files = files::collect(&built, &licences::text(&crates)?, &list)?;
+        made.push(tarball::make(&release, &built, &files)?);
+    }
+    if arguments.wheel {
+        made.push(wheel::make(&release)?);
+    }
     let sums = checksums(&release.out, &made)?;
     fs::remove_dir_all(release.out.join("stage"))?;
     for file in &made {
         println!("{} {} bytes", file.display(), fs::metadata(file)?.len());
     }
     println!("{}", sums.display());
-    println!("needs glibc {} or newer; {} crates are compiled in", built.glibc, crates.len());
+    let glibc = built.glibc.as_deref().unwrap_or_default();
+    println!("needs glibc {glibc} or newer; {} crates are compiled in", crates.len());
     if arguments.twice { twice::compare(&release, arguments, &made) } else { Ok(()) }
 }
 

@@ -1,5 +1,6 @@
 //! The program of the packages: built without names of this machine's folders, and what it needs of a system.
 
+use super::crates::{GNU, MUSL};
 use super::{PackageArgs, Release};
 use crate::paths;
 use crate::programs::{find, how_to_install, output};
@@ -11,8 +12,10 @@ use std::process::Command;
 /// The program, stripped.
 pub(super) struct Program {
     pub file: PathBuf,
-    /// The newest version of glibc's symbols that it uses.
-    pub glibc: String,
+    /// What it was compiled for.
+    pub target: &'static str,
+    /// The newest version of glibc's symbols that it uses; `None`: it is static.
+    pub glibc: Option<String>,
     /// Whether it needs the compiler's library for unwinding.
     pub libgcc: bool,
 }
@@ -21,25 +24,68 @@ pub(super) struct Program {
 pub(super) fn build(release: &Release, arguments: &PackageArgs) -> Result<Program> {
     let built = match &arguments.program {
         Some(file) => file.clone(),
-        None => compile(release, !arguments.without_ublk)?,
+        None => compile(release, GNU, !arguments.without_ublk)?,
     };
-    let file = release.stage("program")?.join("entresol");
-    output(Command::new("strip").arg("-o").arg(&file).arg(&built)).context("stripping the program")?;
+    let program = stripped(release, GNU, &built)?;
+    let file = &program.file;
+    let (glibc, libgcc) = needs(file)?;
+    Ok(Program { glibc: Some(glibc), libgcc, ..program })
+}
+
+/// Builds one that needs no library at all. It has no ublk: bindgen would take glibc's headers.
+pub(super) fn build_static(release: &Release) -> Result<Program> {
+    let targets = output(Command::new("rustc").args(["--print", "target-libdir", "--target", MUSL]))?;
+    if !Path::new(&targets).is_dir() {
+        bail!("there is no library of Rust for {MUSL}: `rustup target add {MUSL}`");
+    }
+    if find("musl-gcc", &[]).is_none() {
+        bail!("musl-gcc is needed for a static program: {}", how_to_install(&["musl-tools"]));
+    }
+    let program = stripped(release, MUSL, &compile(release, MUSL, false)?)?;
+    let libraries = libraries(&program.file)?;
+    if !libraries.is_empty() {
+        bail!("the static program needs {}", libraries.join(", "));
+    }
+    Ok(program)
+}
+
+/// The program `built` without symbols, which says that it is of this version.
+fn stripped(release: &Release, target: &'static str, built: &Path) -> Result<Program> {
+    let file = release.stage(&format!("program-{target}"))?.join("entresol");
+    output(Command::new("strip").arg("-o").arg(&file).arg(built)).context("stripping the program")?;
     let said = output(Command::new(&file).arg("--version")).context("starting the program")?;
     if said != format!("entresol {}", super::VERSION) {
         bail!("{} says that it is {said}; packages are of {}", built.display(), super::VERSION);
     }
-    let (glibc, libgcc) = needs(&file)?;
-    Ok(Program { file, glibc, libgcc })
+    Ok(Program { file, target, glibc: None, libgcc: false })
 }
 
-/// Compiles it under the profile `dist`. Paths in messages are replaced by `/entresol`, `/cargo` and `/rust`,
-/// so that the program does not depend on where it was built.
-fn compile(release: &Release, ublk: bool) -> Result<PathBuf> {
+/// Compiles it under the profile `dist`.
+fn compile(release: &Release, target: &str, ublk: bool) -> Result<PathBuf> {
     if ublk && !has_libclang() {
         let how = how_to_install(&["libclang-dev", "linux-libc-dev"]);
         bail!("the feature ublk is built with libclang: {how}; or say --without-ublk");
     }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["build", "--locked", "--profile", "dist", "-p", "entresol"]);
+    // The usual target gets its usual folder, so that programs of its build scripts are compiled once.
+    let folder = if target == GNU { String::new() } else { format!("{target}/") };
+    if target != GNU {
+        cargo.args(["--target", target]);
+    }
+    if ublk {
+        cargo.args(["--features", "ublk"]);
+    }
+    reproducible(&mut cargo, release)?;
+    release
+        .steps
+        .run(&format!("compiling the command for {target}"), cargo.current_dir(paths::repository()))?;
+    Ok(paths::target().join(format!("{folder}dist/entresol")))
+}
+
+/// Lets `cargo`, or what calls it, compile without names of this machine's folders: paths in messages begin
+/// with `/entresol`, `/target`, `/cargo` and `/rust`.
+pub(super) fn reproducible(cargo: &mut Command, release: &Release) -> Result<()> {
     let home = |name: &str, usual: &str| {
         let usual = || Some(Path::new(&std::env::var_os("HOME")?).join(usual));
         std::env::var_os(name).map(PathBuf::from).or_else(usual)
@@ -57,17 +103,11 @@ fn compile(release: &Release, ublk: bool) -> Result<PathBuf> {
             from.iter().map(|(from, to)| format!("{option}={}={to}", from.display())).collect();
         each.join("\x1f")
     };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["build", "--locked", "--profile", "dist", "-p", "entresol"]);
-    if ublk {
-        cargo.args(["--features", "ublk"]);
-    }
     cargo.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", flags("--remap-path-prefix"));
     // C sources that crates contain: zstd's.
     cargo.env("CFLAGS", flags("-ffile-prefix-map").replace('\x1f', " "));
     cargo.env("SOURCE_DATE_EPOCH", release.date.to_string());
-    release.steps.run("compiling the command", cargo.current_dir(paths::repository()))?;
-    Ok(paths::target().join("dist/entresol"))
+    Ok(())
 }
 
 /// Where bindgen would find it.
@@ -85,13 +125,18 @@ fn has_libclang() -> bool {
         || below.flat_map(|folder| names(&folder)).any(|path| is(&path))
 }
 
+/// The libraries that a program is linked with when it starts.
+fn libraries(program: &Path) -> Result<Vec<String>> {
+    let dynamic = output(Command::new("readelf").args(["--wide", "--dynamic"]).arg(program))?;
+    let named = dynamic.lines().filter_map(|line| line.split("Shared library: [").nth(1));
+    Ok(named.map(|library| library.trim_end_matches(']').to_owned()).collect())
+}
+
 /// The version of glibc, and whether libgcc_s is needed. A library of another system package is an error.
 fn needs(program: &Path) -> Result<(String, bool)> {
-    let dynamic = output(Command::new("readelf").args(["--wide", "--dynamic"]).arg(program))?;
     let mut libgcc = false;
-    for library in dynamic.lines().filter_map(|line| line.split("Shared library: [").nth(1)) {
-        let library = library.trim_end_matches(']');
-        match library {
+    for library in libraries(program)? {
+        match library.as_str() {
             "libc.so.6" | "libm.so.6" | "libdl.so.2" | "libpthread.so.0" | "ld-linux-x86-64.so.2" => {}
             "libgcc_s.so.1" => libgcc = true,
             other => bail!("the program needs {other}, which no package of Debian is named for here"),

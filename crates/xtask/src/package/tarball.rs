@@ -1,6 +1,5 @@
 //! The tarball, for systems without Debian's packages: `tar -C /usr/local --strip-components=1 -xf FILE`.
 
-use super::crates::TARGET;
 use super::files::{Packaged, settle, write};
 use super::program::Program;
 use super::{Release, VERSION};
@@ -10,9 +9,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Makes it: its path. Its name has the glibc that it needs.
+/// Makes it: its path. Its name has the glibc that it needs, unless it is static.
 pub(super) fn make(release: &Release, program: &Program, files: &[Packaged]) -> Result<PathBuf> {
-    let name = format!("entresol-{VERSION}-{TARGET}-{}", program.glibc);
+    let glibc = program.glibc.as_ref().map_or(String::new(), |glibc| format!("-{glibc}"));
+    let name = format!("entresol-{VERSION}-{}{glibc}", program.target);
     let stage = release.stage("tarball")?;
     let root = stage.join(&name);
     let local = |file: &Packaged| {

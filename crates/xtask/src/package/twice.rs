@@ -28,8 +28,10 @@ pub(super) fn compare(release: &Release, arguments: &PackageArgs, made: &[PathBu
     again.current_dir(&clone).args(["xtask", "package", "--revision", &release.revision.to_string()]);
     again.arg("--out").arg(&out).env("CARGO_TARGET_DIR", folder.join("target"));
     again.env("SOURCE_DATE_EPOCH", release.date.to_string());
-    if arguments.without_ublk {
-        again.arg("--without-ublk");
+    for (asked, option) in
+        [(arguments.without_ublk, "--without-ublk"), (arguments.musl, "--musl"), (arguments.wheel, "--wheel")]
+    {
+        again.args(asked.then_some(option));
     }
     release.steps.run("building again", &mut again)?;
     let mut differ = Vec::new();
