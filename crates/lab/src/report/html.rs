@@ -50,7 +50,14 @@ fn push(out: &mut String, text: &str) {
 
 fn render_section(out: &mut String, section: &Section) {
     push(out, &format!("<section>\n<h2>{}</h2>\n", escaped(&section.title)));
-    for block in &section.blocks {
+    // A plot and what is said of it come before the table of its figures.
+    let is_table = |block: &&Block| matches!(block, Block::Table(_) | Block::Appendix(_));
+    let has_plot = section.blocks.iter().any(|block| matches!(block, Block::Chart(_)));
+    let mut blocks: Vec<_> = section.blocks.iter().collect();
+    if has_plot {
+        blocks.sort_by_key(is_table);
+    }
+    for block in blocks {
         match block {
             Block::Text(text) => push(out, &format!("<p>{}</p>\n", escaped(text))),
             Block::Table(table) | Block::Appendix(table) => render_table(out, table),
@@ -108,7 +115,11 @@ fn render_chart(out: &mut String, chart: &Chart) {
     if paper {
         push(out, "<span>solid: ours, dashed: paper</span>");
     }
-    write!(out, "</p>\n<div class=\"plot\">{}</div></figure>\n", svg::render(chart))
+    let kind = match chart {
+        Chart::Bars(_) => "bars",
+        Chart::Lines(_) => "lines",
+    };
+    write!(out, "</p>\n<div class=\"plot {kind}\">{}</div></figure>\n", svg::render(chart))
         .expect("writing to a String cannot fail");
 }
 
