@@ -16,6 +16,11 @@ struct Made {
 impl Made {
     /// A write-back volume whose program ended with pages newer than disk on flash.
     fn new() -> Self {
+        Self::of("write-back", 0)
+    }
+
+    /// A volume whose program ended without a close. Its pages have numbers from `first` on.
+    fn of(mode: &str, first: u8) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("disk"), (0..DISK_BYTES).map(|at| (at / 512 % 251) as u8).collect::<Vec<_>>())
@@ -30,12 +35,14 @@ impl Made {
             direct_io: false,
             journal: at("journal"),
             journal_bytes: 16 << 20,
-            ..VolumeConfig::usual("write-back")
+            // Warm after an open.
+            policy: "face-gsc".to_owned(),
+            ..VolumeConfig::usual(mode)
         };
         let config = create_volume(&config, false).unwrap();
         let (volume, _) = open_volume(&config).unwrap();
         for page in 0..200 {
-            volume.write(page * 7 * PAGE as u64, &[page as u8; PAGE], false).unwrap();
+            volume.write(page * 7 * PAGE as u64, &[(page as u8).wrapping_add(first); PAGE], false).unwrap();
         }
         volume.flush().unwrap();
         drop(volume);
@@ -122,4 +129,20 @@ fn flash_devices_that_are_not_what_they_were() {
         made.refuses(&VolumeConfig { flash, ..made.config.clone() }, &PARTS, &["flash", "is the disk"]);
     }
     assert!(open_volume(&made.config).is_ok(), "as it was, it opens");
+}
+
+/// In write-through the disk has everything: with the flash or the label of another volume, no page of that
+/// one is served.
+#[test]
+fn parts_of_another_volume_in_write_through() {
+    for part in ["flash", "label"] {
+        let (made, other) = (Made::of("write-through", 0), Made::of("write-through", 100));
+        std::fs::write(made.path(part), other.read(part)).unwrap();
+        let (volume, report) = open_volume(&made.config).unwrap();
+        let mut found = [0; PAGE];
+        for page in 0..200 {
+            volume.read(page * 7 * PAGE as u64, &mut found).unwrap();
+            assert_eq!(found, [page as u8; PAGE], "page {page} with the other's {part}: {report:?}");
+        }
+    }
 }

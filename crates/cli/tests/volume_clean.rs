@@ -1,5 +1,5 @@
 //! A volume in write-back that is idle: its dirty pages are on the disk soon, and its journal is empty. Then
-//! a kill and a loss of the flash lose nothing.
+//! a kill and a loss of the flash lose nothing. In write-through they never do.
 
 #[path = "../../block/tests/support/client.rs"]
 mod client;
@@ -40,6 +40,27 @@ fn an_idle_volume_needs_neither_its_flash_nor_its_journal() {
     }
     server.kill();
     std::fs::remove_file(folder.path("flash")).unwrap();
+    let text = std::fs::read_to_string(&config).unwrap();
+    folder.file("data.toml", text.replace("cache = true", "cache = false"));
+    let server = ReadCounts::start(&folder, &[]);
+    let mut client = connect(&folder);
+    for page in 0..PAGES {
+        assert_eq!(client.read(page * PAGE, PAGE as usize).unwrap(), filled(page, PAGE as usize), "{page}");
+    }
+    server.stop();
+}
+
+/// The server is killed after a flush, and the flash is lost: the disk serves with `cache = false`.
+#[test]
+fn a_write_through_volume_needs_no_flash_of_before() {
+    let folder = volume("write-through");
+    let server = ReadCounts::start(&folder, &[]);
+    let mut client = connect(&folder);
+    (0..PAGES).for_each(|page| client.write(page * PAGE, &filled(page, PAGE as usize)).unwrap());
+    client.flush().unwrap();
+    server.kill();
+    std::fs::remove_file(folder.path("flash")).unwrap();
+    let config = folder.at("data.toml");
     let text = std::fs::read_to_string(&config).unwrap();
     folder.file("data.toml", text.replace("cache = true", "cache = false"));
     let server = ReadCounts::start(&folder, &[]);
