@@ -10,8 +10,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Who is asked about the package. The owner of a release may name another one.
-const MAINTAINER: &str = "Entresol maintainers <maintainers@entresol.invalid>";
+/// The maintainer of a package unless another one is named: an address that no mail reaches (RFC 2606).
+const NAME: &str = "Entresol maintainers";
+const ADDRESS: &str = "maintainers@entresol.invalid";
+
+/// The maintainer, as Debian's tools are told: DEBFULLNAME and DEBEMAIL.
+fn maintainer() -> String {
+    let said = |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.to_owned());
+    let (name, address) = (said("DEBFULLNAME", NAME), said("DEBEMAIL", ADDRESS));
+    if address == ADDRESS {
+        eprintln!("the package names no person: set DEBFULLNAME and DEBEMAIL for a release");
+    }
+    format!("{name} <{address}>")
+}
 
 /// Makes it: its path.
 pub(super) fn make(release: &Release, program: &Program, files: &[Packaged]) -> Result<PathBuf> {
@@ -23,7 +34,8 @@ pub(super) fn make(release: &Release, program: &Program, files: &[Packaged]) -> 
         fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))
     };
     let plain = |path: &str, content: Vec<u8>| Packaged { path: path.to_owned(), content, executable: false };
-    let changelog = gzip(changelog(&version, release)?.as_bytes())?;
+    let maintainer = maintainer();
+    let changelog = gzip(changelog(&version, &maintainer, release)?.as_bytes())?;
     let own = [
         plain("usr/share/doc/entresol/copyright", source("copyright")?.into_bytes()),
         plain("usr/share/doc/entresol/changelog.Debian.gz", changelog),
@@ -33,7 +45,7 @@ pub(super) fn make(release: &Release, program: &Program, files: &[Packaged]) -> 
     fs::create_dir_all(root.join("etc/entresol"))?;
 
     let mut control = vec![
-        plain("DEBIAN/control", description(&version, program, size_kib(&root)?)?.into_bytes()),
+        plain("DEBIAN/control", description(&version, &maintainer, program, size_kib(&root)?)?.into_bytes()),
         plain("DEBIAN/md5sums", sums(&root)?.into_bytes()),
     ];
     let running = source("running.sh")?;
@@ -54,11 +66,11 @@ pub(super) fn make(release: &Release, program: &Program, files: &[Packaged]) -> 
 }
 
 /// The control file.
-fn description(version: &str, program: &Program, size_kib: u64) -> Result<String> {
+fn description(version: &str, maintainer: &str, program: &Program, size_kib: u64) -> Result<String> {
     let glibc = program.glibc.as_ref().context("a Debian package is made of a program for glibc")?;
     let libgcc = if program.libgcc { ", libgcc-s1 (>= 3.0)" } else { "" };
     Ok(format!(
-        "Package: entresol\nVersion: {version}\nArchitecture: amd64\nMaintainer: {MAINTAINER}\n\
+        "Package: entresol\nVersion: {version}\nArchitecture: amd64\nMaintainer: {maintainer}\n\
          Installed-Size: {size_kib}\nDepends: libc6 (>= {glibc}){libgcc}\nRecommends: python3\n\
          Suggests: libnbd-bin, nbd-client\nSection: database\nPriority: optional\n\
          Description: flash tier for databases: a cache on an SSD before a slow disk\n \
@@ -70,12 +82,12 @@ fn description(version: &str, program: &Program, size_kib: u64) -> Result<String
 }
 
 /// The package's own changelog: one entry.
-fn changelog(version: &str, release: &Release) -> Result<String> {
+fn changelog(version: &str, maintainer: &str, release: &Release) -> Result<String> {
     let at = format!("@{}", release.date);
     let date = output(Command::new("date").args(["-u", "-R", "-d", &at]).env("LC_ALL", "C"))?;
     Ok(format!(
         "entresol ({version}) unstable; urgency=medium\n\n  * Version {VERSION}: see changelog.gz.\n\n \
-         -- {MAINTAINER}  {date}\n"
+         -- {maintainer}  {date}\n"
     ))
 }
 
