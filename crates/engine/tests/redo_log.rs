@@ -22,8 +22,8 @@ const REMEMBERED: u64 = 512 << 10;
 /// After a discard anything may be there.
 const ANY: u64 = u64::MAX;
 
-/// Of each sector: the versions that may be there now, the acknowledged one first; and those that may be there
-/// after a power failure. 0: zeros.
+/// Of each sector: the versions that may be there now, the acknowledged one first; and those that may be
+/// there after a power failure. 0: zeros.
 #[derive(Clone)]
 struct Sectors {
     now: Vec<Vec<u64>>,

@@ -468,8 +468,8 @@ impl Volume {
     }
 }
 
-/// A disk of which a failed sync loses nothing: no log above would write it again. The label's file keeps what
-/// such a failure may have lost, for the program after this one.
+/// A disk of which a failed sync loses nothing: no log above would write it again. The label's file keeps
+/// what such a failure may have lost, for the program after this one.
 fn redoing(disk: Arc<dyn Device>, label: &Arc<dyn Device>) -> Arc<dyn Device> {
     Arc::new(RedoDevice::new(disk).kept_by(Arc::new(RedoLog::new(label.clone()))))
 }

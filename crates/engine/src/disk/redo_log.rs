@@ -1,9 +1,9 @@
 //! Writes to a disk that cannot be synced, kept in its label file for the program after this one
 //! (docs/FORMAT.md, "Writes that could not be synced").
 //!
-//! A sync that fails may have lost earlier writes. The program remembers them ([`entresol_device::RedoDevice`])
-//! and writes them again; if it is killed before that, the next one does, from here. Nothing is synced here
-//! but the end: a power failure may lose what no flush has made durable.
+//! A sync that fails may have lost earlier writes. The program remembers them
+//! ([`entresol_device::RedoDevice`]) and writes them again; if it is killed before that, the next one does,
+//! from here. Nothing is synced here but the end: a power failure may lose what no flush has made durable.
 //!
 //! Invariant: what is kept is not older than the disk. So the end is durable before another write is.
 
