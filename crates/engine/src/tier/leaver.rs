@@ -3,7 +3,7 @@
 //!
 //! Either needs the disk, which may fail, too: a controller that both hang on is reset, say. Then the disk is
 //! asked again until it takes what it has to, or the tier ends. Requests wait meanwhile, and have the disk's
-//! error once that takes long.
+//! error once that takes long. After [`HELD_UP_MAX`] the tier stops: its owner may open it again when it can.
 //!
 //! Invariants:
 //!
@@ -25,6 +25,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+/// How long the disk is asked again.
+const HELD_UP_MAX: Duration = Duration::from_secs(10);
 /// Times that pages which could not be read are tried again, and the pause before the first time. Each pause
 /// is twice as long as the one before.
 const RETRIES: u32 = 9;
@@ -87,10 +89,11 @@ impl Leaver {
         self.failing.await_jobs();
         let (begun, mut retry) = (now(), None::<Retry<'_>>);
         let ends = || self.failing.ends.load(SeqCst);
+        let is_over = || now().since(begun) >= HELD_UP_MAX || ends();
         loop {
             match self.try_to_leave(error) {
                 Ok(()) => return self.failures.wake_all(),
-                Err(refused) if self.trouble.is_tried_again(&refused) && !is_dead(&refused) && !ends() => {
+                Err(refused) if self.trouble.is_tried_again(&refused) && !is_dead(&refused) && !is_over() => {
                     points::LEAVING_HELD_UP.reach();
                     if now().since(begun) >= PATIENCE {
                         self.state.is_held_up(refused.clone());
