@@ -35,10 +35,6 @@ pub const UNREACHED: &[(&str, &str)] = &[
         "the rigs' disks refuse for too short a time: crates/engine/tests/refused.rs",
     ),
     (
-        "disk: a page that it refuses enters the flash, though it was to be kept out",
-        "the rigs' disks refuse for too short a time: crates/engine/tests/refused.rs",
-    ),
-    (
         "failure: the disk fails, too, and is asked again",
         "the rigs' flash and disk do not fail at once: crates/engine/tests/both_fail.rs",
     ),
