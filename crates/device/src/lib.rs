@@ -12,6 +12,7 @@ mod counted;
 mod error;
 mod faulty;
 mod file;
+mod keeper;
 pub mod memory;
 pub mod model;
 mod parts;
@@ -30,12 +31,13 @@ pub use counted::{CountedDevice, ErrorCounts};
 pub use error::{DeviceError, ErrorKind};
 pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Moment, Outage, Survival};
 pub use file::{FileDevice, FileOptions};
+pub use keeper::{ReadKept, WriteKeeper, sector_runs};
 pub use memory::{BaseImage, ImageDevice, MemoryDevice};
 pub use model::ModelDevice;
 pub use parts::ReadPart;
 pub use profile::{Model, Profile, Scale, UnknownProfile};
 pub use proved::{write_copies, write_proved};
-pub use redo::{ReadKept, RedoDevice, WriteKeeper};
+pub use redo::RedoDevice;
 pub use signature::{
     BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, FirstBlock, is_cut_off, put_over, signature,
 };

@@ -16,6 +16,7 @@
 //! - From a failed sync to the next good one, a [`WriteKeeper`] has all that is remembered, too, before the
 //!   write returns: for the program after a kill of this one.
 
+use crate::keeper::{WriteKeeper, sector_runs};
 use crate::{AlignedBuffer, Counters, Device, DeviceError, Geometry, Io, QueuedFile};
 use entresol_runtime::sync::{Mutex, Rank, RwLock, TinyMutex};
 use std::collections::HashMap;
@@ -26,35 +27,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 /// Bytes of a block that is remembered.
 const BLOCK_BYTES: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;
-
-/// Copies what it is asked for of a block of 4,096 bytes into a buffer of that length. Returns which of its
-/// eight sectors of 512 bytes that are: bit `n` for sector `n`.
-pub type ReadKept<'a> = &'a dyn Fn(u64, &mut [u8]) -> u8;
-
-/// Keeps writes outside of the program while a device cannot be synced. A failure of the device may have lost
-/// them there, and the program that remembers them may be killed.
-pub trait WriteKeeper: Send + Sync {
-    /// A sync has failed: keeps these blocks, by number, and ranges of zeros, in bytes, which are older.
-    ///
-    /// # Errors
-    /// The keeper's: nothing is kept.
-    fn begin(&self, zeros: &[Range<u64>], blocks: &[u64], read: ReadKept<'_>) -> Result<(), DeviceError>;
-    /// These blocks have been written since.
-    ///
-    /// # Errors
-    /// The keeper's: an older state may be kept.
-    fn wrote(&self, blocks: Range<u64>, read: ReadKept<'_>) -> Result<(), DeviceError>;
-    /// These bytes have been discarded since, or made zeros.
-    ///
-    /// # Errors
-    /// As [`WriteKeeper::wrote`].
-    fn cleared(&self, bytes: Range<u64>, are_zeros: bool, read: ReadKept<'_>) -> Result<(), DeviceError>;
-    /// Everything is durable on the device: nothing is kept from now on, durably.
-    ///
-    /// # Errors
-    /// The keeper's.
-    fn end(&self) -> Result<(), DeviceError>;
-}
 
 /// Bytes that are remembered, if nothing else is said.
 const REMEMBERED_BYTES: u64 = 16 << 20;
@@ -160,15 +132,8 @@ impl Block {
     }
 
     /// Runs of sectors that it has: their bytes in the block.
-    fn runs(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        let mut from = 0;
-        std::iter::from_fn(move || {
-            let has = |sector: &usize| self.sectors >> sector & 1 != 0;
-            let first = (from..8).find(has)?;
-            let end = (first..8).find(|sector| !has(sector)).unwrap_or(8);
-            from = end;
-            Some(first * SECTOR_BYTES as usize..end * SECTOR_BYTES as usize)
-        })
+    fn runs(&self) -> impl Iterator<Item = Range<usize>> {
+        sector_runs(self.sectors)
     }
 }
 
@@ -367,11 +332,11 @@ impl<D: Device> RedoDevice<D> {
 
     /// These bytes have been discarded, or made `zeros`.
     fn keep_cleared(&self, offset: u64, length: u64, zeros: bool) -> Result<(), DeviceError> {
-        let read = |number, bytes: &mut [u8]| self.copy_block(number, bytes);
-        self.keeper().map_or(Ok(()), |keeper| keeper.cleared(offset..offset + length, zeros, &read))
+        let Some(keeper) = self.keeper() else { return Ok(()) };
+        keeper.cleared(offset..offset + length, zeros, &|number, bytes| self.copy_block(number, bytes))
     }
 
-    /// See [`ReadKept`].
+    /// See [`crate::ReadKept`].
     fn copy_block(&self, number: u64, bytes: &mut [u8]) -> u8 {
         let blocks = self.blocks.lock();
         let of = [&blocks.syncing, &blocks.written].map(|of| of.get(&number));
@@ -425,8 +390,9 @@ impl<D: Device> Device for RedoDevice<D> {
                     self.with_blocks(|blocks| blocks.remember(*offset, data));
                     if let Some(keeper) = self.keeper() {
                         let end = (*offset + data.len() as u64).div_ceil(BLOCK_BYTES);
-                        let read = |number, bytes: &mut [u8]| self.copy_block(number, bytes);
-                        keeper.wrote(*offset / BLOCK_BYTES..end, &read)?;
+                        keeper.wrote(*offset / BLOCK_BYTES..end, &|number, bytes| {
+                            self.copy_block(number, bytes)
+                        })?;
                     }
                 }
                 Io::Read { offset, buffer } => self.overlay(*offset, buffer),

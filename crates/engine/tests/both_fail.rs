@@ -1,5 +1,5 @@
 //! A flash that fails while the disk fails, too, for a while: a controller that both hang on is reset, say. A
-//! cache without a log above goes on when the disk works again, and nothing that was flushed is lost.
+//! cache without a log above continues when the disk works again. Nothing that was flushed is lost.
 
 mod support;
 

@@ -245,3 +245,44 @@ fn a_label_file_has_room_for_it_while_it_is_needed() {
     home.sync().unwrap();
     assert_eq!(length(), LABEL_FILE_BYTES);
 }
+
+/// A label file that has no room for all that is to be kept: nothing of it comes back later over newer
+/// writes.
+#[test]
+fn what_could_not_be_kept_does_not_come_back() {
+    simulate(1, || {
+        let no_faults = || Arc::new(FaultPlan::none());
+        // Room for a few entries.
+        let label = MemoryDevice::new("label", LABEL_FILE_BYTES + 4096 + 6 * 8192);
+        let disk = |plan| FaultyDevice::new("disk", MemoryDevice::new("disk", SECTORS * SECTOR), plan);
+        let machine = Machine::of(disk, FaultyDevice::new("label", label, no_faults()));
+        let home = machine.create();
+        let write = |version: u64| {
+            for block in 40..60 {
+                let sectors = block * 8..(block + 1) * 8;
+                let data: Vec<u8> = sectors.flat_map(|sector| fill(sector, version)).collect();
+                home.write(LABEL_AREA_BYTES + block * 4096, &data).unwrap();
+            }
+        };
+        write(1);
+        machine.plan.plan_outage(Outage {
+            at: 0,
+            lasts: Duration::from_secs(1000),
+            device: "disk".to_owned(),
+            faults: vec![Fault::SyncErrorLosingWrites],
+        });
+        home.sync().unwrap_err();
+        machine.plan.end_outage();
+        write(2);
+        home.sync().unwrap();
+        for left in [machine.after_kill(), machine.after_power_failure(&Survival::None)] {
+            let (home, notice) = left.open();
+            assert_eq!(notice, None);
+            for sector in 320..480 {
+                let mut found = vec![0; SECTOR as usize];
+                home.read(LABEL_AREA_BYTES + sector * SECTOR, &mut found).unwrap();
+                assert!(found == fill(sector, 2), "sector {sector}");
+            }
+        }
+    });
+}

@@ -3,7 +3,8 @@
 //!
 //! A head, then entries of [`ENTRY_BYTES`]. Two entries, one place, are for one block of the disk, or for one
 //! range of zeros, and are written alternately; so one is whole when the program is killed. Invariant: the
-//! entries that count have the sequence of the head, and the greater number of their place.
+//! entries that count have the sequence of the head, and the greater number of their place. A head that says
+//! that there are entries is written after them.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader};
 use crate::checksum;
@@ -23,7 +24,6 @@ pub const ENTRY_BYTES: usize = 2 * BLOCK_BYTES;
 pub const COPIES: u64 = 2;
 
 const KEPT: u32 = 1;
-const WHOLE: u32 = 2;
 const BLOCK: u32 = 1;
 const ZEROS: u32 = 2;
 const NOTHING: u32 = 3;
@@ -59,8 +59,6 @@ pub struct RedoHead {
     pub sequence: u64,
     /// There are entries.
     pub is_kept: bool,
-    /// All of them: the program has not ended while it began to keep them.
-    pub is_whole: bool,
 }
 
 /// What an entry keeps.
@@ -94,8 +92,7 @@ impl RedoHead {
     /// Writes it into `block`, [`BLOCK_BYTES`] long.
     pub fn encode(&self, block: &mut [u8]) {
         let mut raw = RawRedo::new_zeroed();
-        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-        raw.flags.set(flag(self.is_kept, KEPT) | flag(self.is_whole, WHOLE));
+        raw.flags.set(if self.is_kept { KEPT } else { 0 });
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, HEAD_MAGIC, self.sequence);
     }
@@ -104,8 +101,7 @@ impl RedoHead {
     pub fn decode(block: &[u8]) -> Result<Self, BlockFault> {
         let header = block::open(block, HEAD_MAGIC)?;
         let raw = RawRedo::ref_from_bytes(block).expect("an opened block has the structure's length");
-        let (sequence, flags) = (header.sequence.get(), raw.flags.get());
-        Ok(Self { sequence, is_kept: flags & KEPT != 0, is_whole: flags & WHOLE != 0 })
+        Ok(Self { sequence: header.sequence.get(), is_kept: raw.flags.get() & KEPT != 0 })
     }
 }
 

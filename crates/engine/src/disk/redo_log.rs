@@ -5,13 +5,14 @@
 //! ([`entresol_device::RedoDevice`]) and writes them again; if it is killed before that, the next one does,
 //! from here. Nothing is synced here but the end: a power failure may lose what no flush has made durable.
 //!
-//! Invariant: what is kept is not older than the disk. So the end is durable before another write is.
+//! Invariant: what is kept is not older than the disk. So the end is durable before another write is, and a
+//! head counts as written, too, whose write has failed.
 
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
 use crate::{points, unreadable};
-use entresol_device::{Device, DeviceError, ReadKept, WriteKeeper};
+use entresol_device::{Device, DeviceError, ReadKept, WriteKeeper, sector_runs};
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_format::redo::{COPIES, ENTRY_BYTES, HEAD_AT, Redo, RedoEntry, RedoHead};
 use entresol_format::{BLOCK_BYTES, BlockFault};
@@ -22,7 +23,8 @@ use std::sync::Arc;
 
 /// The file grows by so many bytes at once.
 const GROWTH_BYTES: u64 = 1 << 20;
-const SECTOR_BYTES: usize = 512;
+/// Most places of a file: 128 MiB.
+const PLACES_MAX: usize = 8192;
 
 /// See the module's header.
 pub struct RedoLog {
@@ -60,23 +62,23 @@ impl RedoLog {
 
     /// The file has room up to `end`.
     fn make_room(&self, end: u64) -> Result<(), DeviceError> {
-        if end <= self.file.geometry().capacity_bytes {
-            return Ok(());
-        }
-        if self.file.resize(Some(end.next_multiple_of(GROWTH_BYTES)))? >= end {
-            return Ok(());
-        }
-        let reason = "it has no room for the writes that the disk could not sync".to_owned();
-        let (device, operation) = ("label file".to_owned(), "write");
-        Err(DeviceError::Io { device, operation, offset: end, length: 0, reason })
+        let has_room = end <= self.file.geometry().capacity_bytes
+            || self.file.resize(Some(end.next_multiple_of(GROWTH_BYTES)))? >= end;
+        if has_room { Ok(()) } else { Err(no_room()) }
     }
 
-    fn write_head(&self, state: &mut State, head: RedoHead) -> Result<(), DeviceError> {
+    /// Writes the head of the entries that count.
+    fn write_head(&self, state: &mut State, is_kept: bool) -> Result<(), DeviceError> {
+        let sequence = state.sequence.unwrap_or(0);
         self.make_room(RedoEntry::offset(0, 0))?;
-        head.encode(&mut state.buffer[..BLOCK_BYTES]);
-        self.file.write(HEAD_AT, &state.buffer[..BLOCK_BYTES])?;
-        state.sequence = Some(head.sequence);
-        Ok(())
+        RedoHead { sequence, is_kept }.encode(&mut state.buffer[..BLOCK_BYTES]);
+        self.file.write(HEAD_AT, &state.buffer[..BLOCK_BYTES])
+    }
+
+    /// Nothing is kept from now on, durably.
+    fn take_back(&self, state: &mut State) -> Result<(), DeviceError> {
+        self.write_head(state, false)?;
+        end_of(&*self.file)
     }
 
     /// Writes the next entry, whose bytes are in the buffer, to a place.
@@ -92,7 +94,7 @@ impl RedoLog {
     }
 
     fn keep_zeros(&self, state: &mut State, zeros: &Range<u64>) -> Result<(), DeviceError> {
-        let place = state.new_place();
+        let place = state.new_place()?;
         state.buffer[BLOCK_BYTES..].fill(0);
         self.write_entry(state, place, Redo::Zeros(zeros.start, zeros.end - zeros.start))
     }
@@ -108,7 +110,7 @@ impl RedoLog {
             }
             None if sectors == 0 => return Ok(()),
             place => {
-                let place = place.unwrap_or_else(|| state.new_place());
+                let place = place.map_or_else(|| state.new_place(), Ok)?;
                 state.places.insert(number, place);
                 (place, Redo::Block { offset: number * BLOCK_BYTES as u64, sectors })
             }
@@ -118,12 +120,22 @@ impl RedoLog {
 }
 
 impl State {
-    fn new_place(&mut self) -> u64 {
-        self.free.pop().unwrap_or_else(|| {
-            self.writes.push(0);
-            self.writes.len() as u64 - 1
-        })
+    fn new_place(&mut self) -> Result<u64, DeviceError> {
+        if let Some(place) = self.free.pop() {
+            return Ok(place);
+        }
+        if self.writes.len() == PLACES_MAX {
+            return Err(no_room());
+        }
+        self.writes.push(0);
+        Ok(self.writes.len() as u64 - 1)
     }
+}
+
+fn no_room() -> DeviceError {
+    let reason = "it has no room for more writes that the disk could not sync".to_owned();
+    let (device, operation) = ("label file".to_owned(), "write");
+    DeviceError::Io { device, operation, offset: HEAD_AT, length: 0, reason }
 }
 
 impl WriteKeeper for RedoLog {
@@ -138,11 +150,12 @@ impl WriteKeeper for RedoLog {
         state.places.clear();
         state.writes.clear();
         state.free.clear();
-        let head = RedoHead { sequence: before + 1, is_kept: true, is_whole: false };
-        self.write_head(&mut state, head)?;
+        state.sequence = Some(before + 1);
         zeros.iter().try_for_each(|zeros| self.keep_zeros(&mut state, zeros))?;
         blocks.iter().try_for_each(|number| self.keep_block(&mut state, *number, read))?;
-        self.write_head(&mut state, RedoHead { is_whole: true, ..head })
+        let begun = self.write_head(&mut state, true);
+        // It may be there. Unless it is taken back, all is kept as if it were.
+        begun.or_else(|error| if self.take_back(&mut state).is_ok() { Err(error) } else { Ok(()) })
     }
 
     fn wrote(&self, blocks: Range<u64>, read: ReadKept<'_>) -> Result<(), DeviceError> {
@@ -163,10 +176,7 @@ impl WriteKeeper for RedoLog {
     }
 
     fn end(&self) -> Result<(), DeviceError> {
-        let mut state = self.state.lock();
-        let sequence = state.sequence.unwrap_or(0);
-        self.write_head(&mut state, RedoHead { sequence, is_kept: false, is_whole: false })?;
-        end_of(&*self.file)
+        self.take_back(&mut self.state.lock())
     }
 }
 
@@ -238,25 +248,16 @@ pub(super) fn carry_out(disk: &dyn Device, file: &dyn Device) -> Result<Option<S
     let entries = entries(file, &head).map_err(disk_error)?;
     let write = |(entry, bytes): &(RedoEntry, AlignedBuffer)| match entry.what {
         Redo::Zeros(offset, length) => disk.zero(offset, length, false),
-        Redo::Block { offset, sectors } => {
-            (0..8).filter(|sector| sectors >> sector & 1 != 0).try_for_each(|sector| {
-                let at = sector * SECTOR_BYTES;
-                let bytes = &bytes[BLOCK_BYTES + at..][..SECTOR_BYTES];
-                disk.write(offset + at as u64, bytes)
-            })
-        }
+        Redo::Block { offset, sectors } => sector_runs(sectors).try_for_each(|run| {
+            let at = run.start as u64;
+            disk.write(offset + at, &bytes[BLOCK_BYTES..][run])
+        }),
         Redo::Nothing => Ok(()),
     };
     let written = entries.iter().try_for_each(write).and_then(|()| disk.sync());
     written.and_then(|()| give_up(file, &head)).map_err(disk_error)?;
-    let lacking = match head.is_whole {
-        true => "",
-        false => {
-            "; it ended while it began to keep them, so some may be missing, of those that were not flushed"
-        }
-    };
     Ok(Some(format!(
-        "a sync of the disk had failed, and the server ended before the next good one: {} writes were carried out again{lacking}",
+        "a sync of the disk had failed, and the server ended before the next good one: {} writes were carried out again",
         entries.len()
     )))
 }
@@ -269,7 +270,7 @@ pub(super) fn drop_kept(file: &dyn Device) -> Result<(), TierError> {
 
 fn give_up(file: &dyn Device, head: &RedoHead) -> Result<(), DeviceError> {
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
-    RedoHead { is_kept: false, is_whole: false, ..*head }.encode(&mut block);
+    RedoHead { is_kept: false, ..*head }.encode(&mut block);
     file.write(HEAD_AT, &block)?;
     end_of(file)
 }

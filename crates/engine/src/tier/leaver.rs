@@ -1,5 +1,5 @@
-//! A flash that has failed, where no log stands above: the tier goes on without it. It switches itself off if
-//! the disk has everything, or becomes degraded ([`super::ring::degrader`]).
+//! A flash has failed, and no log stands above: the tier continues without the flash. It switches itself off
+//! if the disk has everything. Otherwise it becomes degraded ([`super::ring::degrader`]).
 //!
 //! Either needs the disk, which may fail, too: a controller that both hang on is reset, say. Then the disk is
 //! asked again until it takes what it has to, or the tier ends. Requests wait meanwhile, and have the disk's
@@ -47,7 +47,7 @@ pub(crate) struct Leaver {
 }
 
 impl Leaver {
-    /// `None`: a failure of the flash is dealt with by whoever meets it.
+    /// `None`: the task that meets a failure of the flash deals with it.
     pub(crate) fn new(floor: &Floor, room: &Room) -> Option<Self> {
         Some(Self {
             directory: floor.access.directory.clone(),

@@ -5,7 +5,7 @@
 //! | `floor` | the devices and the access to the cache, and what a ring and slots both need |
 //! | `ring`, `slots` | the two placements of pages on flash |
 //! | `room` | one or the other |
-//! | `leaver` | a cache of raw pages goes on without its flash, which has failed |
+//! | `leaver` | the flash of a cache of raw pages has failed: the disk serves alone |
 //! | `requests` | requests of users that `access` cannot answer alone |
 //! | `serve` | what is done for fronts in other processes |
 //! | `life` | opening, closing, and releasing the disk |

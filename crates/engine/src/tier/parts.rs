@@ -27,7 +27,7 @@ pub(crate) struct Parts {
     pub writes: Writes,
     pub wanted: Arc<WantedPages>,
     pub writeback: Option<WritebackTask>,
-    /// Of a tier that goes on when its flash fails.
+    /// Of a tier that continues when its flash fails.
     pub leaver: Option<Leaver>,
     pub closer: Closer,
     pub detacher: Detacher,

@@ -282,7 +282,7 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// Whether the flash has failed, in a way that a cache with no log above goes on without it.
+/// A failure of the flash. A cache with no log above continues without it.
 fn is_of_flash(error: &TierError) -> bool {
     matches!(error, TierError::Device { role: "flash", .. } | TierError::Damaged { .. })
 }
