@@ -94,16 +94,3 @@ for wheel in "$packages"/entresol-*.whl; do
   "$work/venv/bin/python" -m unittest crates/python/tests/test_notebook.py
   echo "the wheel: installed ($size MB) and the notebooks executed in $((SECONDS - began)) s"
 done
-
-# The wheel, in an environment of this system: the notebooks are executed.
-for wheel in "$packages"/entresol-*.whl; do
-  [ -z "$short" ] && [ -e "$wheel" ] || continue
-  began=$SECONDS
-  if ! { python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q "$wheel" pandas pyarrow; } >"$work/log" 2>&1; then
-    tail -n 3 "$work/log"
-    skip "the wheel: pandas and pyarrow cannot be installed in a fresh environment"
-  fi
-  size=$(du -smx "$work"/venv/lib/python3*/site-packages/entresol | cut -f 1)
-  "$work/venv/bin/python" -m unittest crates/python/tests/test_notebook.py
-  echo "the wheel: installed ($size MB) and the notebooks executed in $((SECONDS - began)) s"
-done

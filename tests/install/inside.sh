@@ -115,17 +115,19 @@ has "$(cat /tmp/said)" "has labels of volumes"
 cmp --bytes=3145728 /srv/disk /srv/data
 ok "removed; the label stays, and the disk has the bytes"
 
-# The tarball.
-rm -rf /etc/entresol && mkdir /etc/entresol
-tar -C /usr/local --strip-components=1 -xf /packages/entresol-*.tar.gz
-hash -r
-[ "$(command -v entresol)" = /usr/local/bin/entresol ] || fail "the program is not on the path"
-has "$(man -P cat entresol)" "SYNOPSIS"
+# The tarballs: that of glibc, and the static one where it was made.
 unit=/usr/local/lib/systemd/system/entresol@.service
-cd /etc/entresol
-entresol volume create data.toml --disk /srv/disk --flash /srv/flash --overwrite >/dev/null
-serve /etc/entresol/data.toml
-same
-stop TERM
-entresol volume detach data.toml >/dev/null
-ok "the tarball: unpacked to /usr/local, a volume served"
+for tarball in /packages/entresol-*.tar.gz; do
+  rm -rf /etc/entresol && mkdir /etc/entresol
+  tar -C /usr/local --strip-components=1 -xf "$tarball"
+  hash -r
+  [ "$(command -v entresol)" = /usr/local/bin/entresol ] || fail "the program is not on the path"
+  has "$(man -P cat entresol)" "SYNOPSIS"
+  cd /etc/entresol
+  entresol volume create data.toml --disk /srv/disk --flash /srv/flash --overwrite >/dev/null
+  serve /etc/entresol/data.toml
+  same
+  stop TERM
+  entresol volume detach data.toml >/dev/null
+  ok "$(basename "$tarball"): unpacked to /usr/local, a volume served"
+done
