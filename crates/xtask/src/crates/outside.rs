@@ -5,6 +5,7 @@ use crate::paths;
 use crate::step::Steps;
 use anyhow::{Context, Result};
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// A store is made, closed, and opened again.
@@ -27,6 +28,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 "#;
 
+/// Where `cargo publish --dry-run` has left the packaged crates: cargo 1.95 in `tmp-crate`, older ones above it.
+fn packaged() -> Result<PathBuf> {
+    let package = paths::target().join("package");
+    let store = format!("entresol-store-{VERSION}.crate");
+    let folders = [package.join("tmp-crate"), package.clone()];
+    let found = folders.into_iter().find(|folder| folder.join(&store).is_file());
+    found.with_context(|| format!("cargo has left no {store} in {}", package.display()))
+}
+
 /// Unpacks the packaged crates, and compiles and runs the project over them by `[patch]`.
 pub(super) fn compile(steps: &Steps) -> Result<()> {
     let folder = paths::target().join("crates/outside");
@@ -38,7 +48,7 @@ pub(super) fn compile(steps: &Steps) -> Result<()> {
         "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
          entresol-store = \"{VERSION}\"\n\n[workspace]\n\n[patch.crates-io]\n"
     );
-    let packaged = paths::target().join("package");
+    let packaged = packaged()?;
     let ending = format!("-{VERSION}.crate");
     for entry in fs::read_dir(&packaged).with_context(|| format!("{}", packaged.display()))? {
         let path = entry?.path();
