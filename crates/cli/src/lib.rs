@@ -1,4 +1,4 @@
-//! The `entresol` command: experiments, inspection and checks from a terminal.
+//! The `entresol` command: volumes, advice and experiments from a terminal.
 //!
 //! It is a library so that Python may ask the lab the same questions in the same words ([`embedded`]); all
 //! else of it is private.

@@ -67,8 +67,11 @@ pub struct AdviseArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  entresol advise --trace pg.bin.zst                               which policy, how much flash, does it pay?
-  entresol advise --trace pg.bin.zst --budget 0.2                  the fastest for 0.2 USD
-  entresol advise --trace pg.bin.zst --target-latency 500us        the cheapest that is so fast
-  entresol advise --trace pg.bin.zst --database-size 2TB --budget 1500   the same for the real database
+  entresol advise --trace pg.bin.zst      which policy, how much flash?
+  entresol advise --trace pg.bin.zst --budget 0.2
+                                          the fastest for 0.2 USD
+  entresol advise --trace pg.bin.zst --target-latency 500us
+                                          the cheapest that is so fast
+  entresol advise --trace pg.bin.zst --database-size 2TB --budget 1500
+                                          the same for the real database
   entresol advise --trace pg.bin.zst --prices ours.toml --html advice.html";

@@ -32,10 +32,24 @@ pub enum Bench {
 /// The systems with their descriptions, and examples.
 fn tpcc_examples() -> String {
     let line = |system: System| match system.cache() {
-        Some(cache) => format!("  {:<11} {}\n", system.name(), cache.about()),
+        Some(cache) => row(system.name(), cache.about()),
         None => String::new(),
     };
     format!("{TPCC_SYSTEMS}{}\n{TPCC_EXAMPLES}", System::ALL.map(line).concat())
+}
+
+/// A row of the list of systems: lines of at most 80 columns, the text below itself.
+fn row(name: &str, text: &str) -> String {
+    let mut lines = vec![format!("  {name:<11}")];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        if lines[last].chars().count() + 1 + word.chars().count() > 80 {
+            lines.push(format!("{:14}{word}", ""));
+        } else {
+            lines[last].push_str(&format!(" {word}"));
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 const TPCC_SYSTEMS: &str = "\
@@ -47,18 +61,26 @@ Systems with a flash cache:
 
 const TPCC_EXAMPLES: &str = "\
 Examples:
-  entresol bench tpcc
-  entresol bench tpcc --flash-percent 4,8,12,16,20 --html figures.html     the paper's whole tables
-  entresol bench tpcc --flash-device slc --system lc,face-gsc              figure 4b
-  entresol bench tpcc --flash-device nvme --json today.json                on a drive of today
-  entresol bench tpcc --system face-gsc --record tpcc.etr                  a trace for `simulate` and `mrc`
-  entresol bench tpcc --real --flash flash.img --disk disk.img --log log.img --minutes 10";
+  # the paper's whole tables
+  entresol bench tpcc --flash-percent 4,8,12,16,20 --html figures.html
+  # figure 4b
+  entresol bench tpcc --flash-device slc --system lc,face-gsc
+  # on a drive of today
+  entresol bench tpcc --flash-device nvme --json today.json
+  # a trace for `simulate` and `mrc`
+  entresol bench tpcc --system face-gsc --record tpcc.etr
+  # on real files, whose content is lost
+  entresol bench tpcc --real --flash flash.img --disk disk.img --log log.img \\
+      --minutes 10";
 
 const RESTART_EXAMPLES: &str = "\
 Examples:
-  entresol bench restart
-  entresol bench restart --checkpoint-interval 180 --system disk-only,face-gsc --html restart.html
-  entresol bench restart --redo plain,imaged,noted,usual --checkpoint-interval 60     what the log's help is worth
+  entresol bench restart --checkpoint-interval 180 \\
+      --system disk-only,face-gsc --html restart.html
+  # what the log's help is worth
+  entresol bench restart --redo plain,imaged,noted,usual \\
+      --checkpoint-interval 60
+  # on real files, whose content is lost
   entresol bench restart --real --flash flash.img --disk disk.img --log log.img";
 
 /// `entresol bench tpcc`.
@@ -97,7 +119,7 @@ pub struct TpccArgs {
 /// `entresol bench restart`.
 #[derive(Debug, Args)]
 pub struct RestartArgs {
-    /// Systems to kill and restart, separated by commas
+    /// Systems to kill and restart, separated by commas (see `entresol bench tpcc --help`)
     #[arg(long = "system", value_name = "NAMES", value_delimiter = ',', value_parser = values::system)]
     #[arg(default_value = "disk-only,lc,face-gsc", help_heading = "What to run")]
     pub systems: Vec<System>,

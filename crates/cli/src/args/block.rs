@@ -24,6 +24,9 @@ pub enum Volume {
     /// Show the state of a volume: its devices and their errors, dirty and lost bytes, and counters
     ///
     /// Without a server: the contents of its flash. A server answers at once, whatever it does.
+    #[command(
+        after_help = "Examples:\n  entresol volume status data.toml\n  entresol volume status data.toml --watch 5"
+    )]
     Status {
         /// The volume's configuration, a TOML file
         #[arg(required_unless_present = "all")]
@@ -56,6 +59,9 @@ pub enum Volume {
     /// to another it keeps its pages; else every page that is newer than disk is copied there, and it is
     /// empty. If the policy is the usual one of the old mode and lacks the new mode, that mode's usual policy
     /// takes its place.
+    #[command(
+        after_help = "Examples:\n  entresol volume set data.toml mode write-back\n  entresol volume set data.toml flash-writes-per-day 0.5x"
+    )]
     Set {
         /// The volume
         #[command(flatten)]
@@ -89,6 +95,7 @@ pub enum Volume {
     ///
     /// A running server continues meanwhile. CONFIG names both devices until it is done; after a kill of
     /// this command or the server, the label decides which one is in use, and the command may be given again.
+    #[command(after_help = "Example:\n  entresol volume replace-flash data.toml /dev/nvme1n1p3")]
     ReplaceFlash {
         #[command(flatten)]
         volume: VolumeArgs,
@@ -177,7 +184,7 @@ pub struct LossArgs {
 /// `entresol volume journal`.
 #[derive(Debug, Subcommand)]
 pub enum Journal {
-    /// The journal that CONFIG names is this volume's, which was moved, or whose device was attached anew
+    /// Accept the journal that CONFIG names: the volume was moved, or its device attached anew
     ///
     /// The disk's label must name it. Then the next start carries its writes out. Do not say so of a copy:
     /// it would take the writes of the original.
@@ -251,7 +258,7 @@ pub struct CreateArgs {
 /// `entresol serve`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "ENTRESOL_LOG (error, warn, info or off; by default warn) says what is told on stderr.\n\nExit status: 0 after SIGTERM or SIGINT; 2 if a volume cannot be served, or has failed while it was\nserved.\n\nExamples:\n  entresol serve data.toml\n  nbd-client -unix data.sock /dev/nbd0\n  qemu-img info nbd+unix:///data?socket=data.sock"
+    after_help = "ENTRESOL_LOG (error, warn, info or off; by default warn) says what is told on stderr.\n\nExit status: 0 after SIGTERM or SIGINT; 2 if a volume cannot be served, or has failed while it was served.\n\nExamples:\n  entresol serve data.toml\n  nbd-client -unix data.sock /dev/nbd0\n  qemu-img info nbd+unix:///data?socket=data.sock"
 )]
 pub struct ServeArgs {
     /// The configurations of the volumes, TOML files

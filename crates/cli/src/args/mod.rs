@@ -34,11 +34,12 @@ pub use worker::WorkerArgs;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
-/// A flash tier for databases: experiments, inspection, checks
+/// A flash tier for databases: volumes, advice, experiments
 ///
 /// Entresol is a crash-safe page cache on an SSD between a database's memory and its slow storage. This
-/// command runs TPC-C on it, with and without the cache, and compares the results with those of the paper it
-/// implements (FaCE, PVLDB 2012); and it looks into flash caches.
+/// command serves a disk with such a cache (volume, serve, doctor), says what to buy for a load (trace,
+/// advise, simulate, mrc), and repeats the experiments of FaCE (PVLDB 2012) and other papers (bench,
+/// reproduce).
 #[derive(Debug, Parser)]
 #[command(name = "entresol", version, max_term_width = 110, arg_required_else_help = true, after_help = EXAMPLES)]
 #[command(subcommand_required = true)]
@@ -50,26 +51,28 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  entresol bench tpcc                     all six systems, with FaCE's tables 3, 4, figure 4
-  entresol bench tpcc --html result.html  the same, also as a page with plots
-  entresol bench restart                  kill and restart: FaCE's table 6 and figure 6
-  entresol simulate --trace T --policy lc,face-gsc --dram-percent 2 --flash-percent 4,8,16
-  entresol reproduce all --quick          the papers' figures with ours
+  entresol doctor --disk D --flash F      what machine and devices are fit for
+  entresol volume create V.toml --disk D --flash F
+                                          a flash cache before any disk
+  entresol serve V.toml                   the disk with its cache, over NBD
+  entresol trace info FILE                working set and reuse of a trace
+  entresol advise --trace T               what to buy: DRAM, flash, or no flash
   entresol mrc --trace T --html mrc.html  miss-ratio curves
-  entresol advise --trace T               what to buy: DRAM, flash, which policy; or no flash
-  entresol devices                        the modelled devices
-  entresol trace info FILE                operations, working set, reuse of a trace
+  entresol simulate --trace T --policy lc,face-gsc --flash-percent 4,8,16
+                                          hit rates and times of each policy
+  entresol bench tpcc                     FaCE's tables 3 and 4, figure 4
+  entresol bench restart                  kill and restart: FaCE's table 6
+  entresol reproduce all --quick          the papers' figures with ours
   entresol check flash.img disk.img       is this flash cache sound?
-  entresol detach flash.img disk.img      bring all pages to disk; then the flash may be taken away
-  entresol volume create V.toml --disk D --flash F   a flash cache before any disk
-  entresol serve V.toml                   the disk with its cache as a block device (NBD)
+  entresol detach flash.img disk.img      copy all dirty pages to the disk; the
+                                          flash may be taken away then
 
 Exit status: 0 all well; 1 a check failed; 2 bad input or a failure (one sentence on stderr says which).";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run an experiment of the paper
+    /// Run FaCE's experiments: TPC-C on six systems, and restarts after a kill
     #[command(arg_required_else_help = true)]
     Bench {
         /// Which experiment.
@@ -237,5 +240,25 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Commands and tables after the options have line breaks of their own: they fit into 80 columns. Clap
+    /// wraps paragraphs, which are one line each.
+    #[test]
+    fn examples_fit_into_80_columns() {
+        fn look(command: &clap::Command, seen: &mut usize) {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in after.lines() {
+                let (fits, whole) =
+                    (line.chars().count() <= 80, line.ends_with(['.', ':']) || line.is_empty());
+                let is_row = line.starts_with("  ");
+                assert!(if is_row { fits } else { whole }, "{}: {line}", command.get_name());
+                *seen += usize::from(is_row);
+            }
+            command.get_subcommands().for_each(|command| look(command, seen));
+        }
+        let mut seen = 0;
+        look(&Cli::command(), &mut seen);
+        assert!(seen > 50, "{seen} lines");
     }
 }

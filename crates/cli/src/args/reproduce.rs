@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReproduceArgs {
-    /// Papers, or `all`
+    /// Papers, separated by commas: face, rw, 3la, sce, sbp; or `all`
     #[arg(value_name = "PAPERS", value_delimiter = ',', num_args = 1.., value_parser = values::papers, required = true)]
     pub papers: Vec<Papers>,
     /// Small databases and short runs: directions in minutes, not digits in half an hour

@@ -83,8 +83,9 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "PAGES", value_delimiter = ',', value_parser = values::flash_pages)]
     #[arg(allow_negative_numbers = true, help_heading = "Layers")]
     pub flash_pages: Vec<u32>,
-    /// What happens to dirty pages evicted from DRAM, several separated by commas [default: write-back, and
-    /// write-through with policies that keep clean pages only; sce's is through if mapped, around if not]
+    /// Where dirty pages that DRAM evicts are written: write-back (to flash), write-through (to both),
+    /// write-around (to the disk); several separated by commas [default: write-back, and write-through with
+    /// policies that keep clean pages only; sce's is through if mapped, around if not]
     #[arg(long, value_name = "MODES", value_delimiter = ',', value_parser = values::mode)]
     #[arg(help_heading = "Layers")]
     pub mode: Vec<Mode>,
@@ -142,12 +143,24 @@ pub struct SimulateArgs {
 
 const SIMULATE_EXAMPLES: &str = "\
 Examples:
-  entresol simulate --trace pg.bin.zst --policy lc,face-gsc --dram-percent 2 --flash-percent 1,2,4,8,16 --html out.html
-  entresol simulate --trace pg.bin.zst --stream below --dram-pages 0 --policy none,face-gsc --flash-pages 8192
-  entresol simulate --trace disk.csv.zst --policy flashcache,sce --dram-pages 0 --flash-percent 5,20 --fragment-pages 16
-  entresol simulate --trace disk.csv.zst --policy lru,fifo,clock --dram-pages 8000    one level: DRAM alone
-  entresol simulate --trace huge.etr --sample 0.001 --policy lc,reuse --dram-percent 1 --flash-percent 4,8,16
-  entresol simulate --trace pg.bin.zst --policy face-gsc --flash-percent 8 --timed --measure-from 80 --until 240";
+  # a capture of PostgreSQL: two policies, five sizes, a page with plots
+  entresol simulate --trace pg.bin.zst --policy lc,face-gsc \\
+      --dram-percent 2 --flash-percent 1,2,4,8,16 --html out.html
+  # its stream below the buffer pool, with and without flash
+  entresol simulate --trace pg.bin.zst --stream below --dram-pages 0 \\
+      --policy none,face-gsc --flash-pages 8192
+  # a trace of a block device, with SCE's fragments of 64 KiB
+  entresol simulate --trace disk.csv.zst --policy flashcache,sce \\
+      --dram-pages 0 --flash-percent 5,20 --fragment-pages 16
+  # one level: DRAM alone
+  entresol simulate --trace disk.csv.zst --policy lru,fifo,clock \\
+      --dram-pages 8000
+  # a thousandth of the pages of a long trace
+  entresol simulate --trace huge.etr --sample 0.001 --policy lc,reuse \\
+      --dram-percent 1 --flash-percent 4,8,16
+  # references at their times, from the 80th second on
+  entresol simulate --trace pg.bin.zst --policy face-gsc --flash-percent 8 \\
+      --timed --measure-from 80 --until 240";
 
 /// `entresol mrc`.
 #[derive(Debug, Args)]
@@ -173,4 +186,4 @@ pub struct MrcArgs {
 const MRC_EXAMPLES: &str = "\
 Examples:
   entresol mrc --trace pg.bin.zst --html curves.html
-  entresol mrc --trace pg.bin.zst --policy lru --sizes 1000,2000,4000,8000 --json curves.json";
+  entresol mrc --trace pg.bin.zst --policy lru --sizes 1000,2000,4000,8000";

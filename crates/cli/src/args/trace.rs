@@ -26,32 +26,40 @@ pub enum Trace {
 }
 
 const FORMATS: &str = "\
-Formats (recognised from the content; zstd and gzip are unpacked):
-  entresol           Entresol's own: compact, versioned, checksummed           (read and written)
-  postgresql         capture of PostgreSQL's buffer pool, 9-byte records; FILE.pages beside it names the relations
-  cloudphysics       CSV: version,time,op,size,lbn
-  mqsim              lines: nanoseconds device sector sectors op
-  oraclegeneral      libCacheSim, 24-byte records                              (read and written)
-  oraclegeneralopns  libCacheSim with operations, 27-byte records              (read and written)
-  vscsi              libCacheSim's vscsi, version 1 or 2
-  msr                MSR Cambridge CSV: time,host,disk,Read|Write,offset,size,response
-  spc                Storage Performance Council: unit,sector,bytes,r|w,seconds
-  blkparse           the text that blkparse prints
-  fio                fio iolog, version 2 or 3
-  plain              one page number a line; * marks a phase (lirs)            (read and written)
-  parquet            a table: columns page, or offset and size; op, time_us, object
+Formats (recognised from the content, also in zstd or gzip; * written, too):
+  entresol *           Entresol's own: compact, versioned, checksummed
+  oraclegeneral *      libCacheSim, 24-byte records
+  oraclegeneralopns *  libCacheSim with operations, 27-byte records
+  plain *              one page number a line; * marks a phase (lirs)
+  postgresql           capture of PostgreSQL's buffer pool, 9-byte records; the
+                       file FILE.pages names the relations
+  parquet              a table: columns page, or offset and size; op, time_us,
+                       object
+  cloudphysics         CSV: version,time,op,size,lbn
+  msr                  MSR Cambridge CSV: time,host,disk,Read|Write,offset,size,
+                       response
+  vscsi                libCacheSim's vscsi, version 1 or 2
+  spc                  Storage Performance Council's: unit,sector,bytes,
+                       r|w,seconds
+  mqsim                lines: nanoseconds device sector sectors op
+  blkparse             the text that blkparse prints
+  fio                  fio iolog, version 2 or 3
 Any other text with a request a line is read with --columns.
 
 Examples:
   entresol trace info pg.bin.zst --stream below --relations names.toml
-  entresol trace info io.txt --columns time,-,op,offset,size --separator space --time-unit us --offset-unit 512
+  entresol trace info io.txt --columns time,-,op,offset,size \\
+      --separator space --time-unit us --offset-unit 512
   entresol trace convert msr.csv.gz msr.etr --to entresol --page-bytes 8192";
 
 const GENERATE_EXAMPLES: &str = "\
 Examples:
-  entresol trace generate zipf --pages 2000000 --references 20000000 --skew 0.9 --out zipf.etr
-  entresol trace generate pareto --scan-percent 10 --scan-pages 5000 --phases 4 --out mixed.etr
-  entresol trace generate tpcc --warehouses 8 --references 4000000 --out tpcc.etr";
+  entresol trace generate zipf --pages 2000000 --references 20000000 \\
+      --skew 0.9 --out zipf.etr
+  entresol trace generate pareto --scan-percent 10 --scan-pages 5000 \\
+      --phases 4 --out mixed.etr
+  entresol trace generate tpcc --warehouses 8 --references 4000000 \\
+      --out tpcc.etr";
 
 /// How to read a trace.
 #[derive(Debug, Args)]

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 "#;
 
-/// Where `cargo publish --dry-run` has left the packaged crates: cargo 1.95 in `tmp-crate`, older ones above it.
+/// Where `cargo publish --dry-run` has left the packaged crates: cargo 1.95 in `tmp-crate`, older ones above.
 fn packaged() -> Result<PathBuf> {
     let package = paths::target().join("package");
     let store = format!("entresol-store-{VERSION}.crate");
