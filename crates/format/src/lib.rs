@@ -1,7 +1,7 @@
 //! The format on flash and on disk: types, their encoding, and their checks. The text below is
-//! docs/FORMAT.md.
+//! docs/FORMAT.md, by a link within this folder: the published crate has a copy of it.
 //!
-#![doc = include_str!("../../../docs/FORMAT.md")]
+#![doc = include_str!("../FORMAT.txt")]
 #![forbid(unsafe_code)]
 
 pub mod block;

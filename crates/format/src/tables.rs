@@ -87,7 +87,7 @@ fn documented(text: &str, heading: &str) -> Vec<(usize, usize, String)> {
 /// # Panics
 /// If it does not.
 pub fn assert_documented(tables: &[Table]) {
-    let text = include_str!("../../../docs/FORMAT.md");
+    let text = include_str!("../FORMAT.txt");
     for table in tables {
         let typed: Vec<_> = table
             .fields
