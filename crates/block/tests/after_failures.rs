@@ -301,3 +301,36 @@ fn a_sync_for_the_fingerprint_that_fails_loses_nothing() {
         });
     }
 }
+
+/// The flash fails, and the disk has everything. A drain has nothing to do then, and leaves the cache as it
+/// is: `status` says further on why the disk serves alone.
+#[test]
+fn a_drain_after_the_flash_has_failed_changes_nothing() {
+    for mode in [Mode::WriteThrough, Mode::WriteBack] {
+        simulate(5, || {
+            let options = TierOptions { mode, ..options(PolicyKind::FaceGsc) };
+            let plan = Arc::new(FaultPlan::none());
+            let flash = MemoryDevice::new("flash", flash_bytes(&options));
+            let flash = Arc::new(FaultyDevice::new("flash", flash, plan.clone()));
+            let [disk, label] = [("disk", PAGES * PAGE as u64), ("label", LABEL_FILE_BYTES)]
+                .map(|(name, bytes)| Arc::new(MemoryDevice::new(name, bytes)));
+            let volume = Volume::create(disk, label, flash, options).unwrap();
+            volume.write(0, &filled(1), true).unwrap();
+            let at = plan.operations() + 1;
+            plan.inject(Injection { at, device: None, fault: Fault::WriteError, forever: true });
+            (1..PAGES).for_each(|page| volume.write(page * PAGE as u64, &filled(1), false).unwrap());
+            volume.flush().unwrap();
+            // What only the flash has is copied.
+            sleep(Duration::from_secs(5));
+            let before = volume.status();
+            assert_eq!(before.missing_pages, 0);
+            assert!(before.notice.is_some());
+            for loss in [Loss::Refused, Loss::Accepted] {
+                volume.drain(loss).unwrap();
+                assert_eq!(volume.status().notice, before.notice);
+            }
+            assert!((0..PAGES).all(|page| version(&volume, page) == 1));
+            volume.close().unwrap();
+        });
+    }
+}

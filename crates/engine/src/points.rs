@@ -62,6 +62,7 @@ entresol_runtime::coverage_points! {
     DEQUEUE_DAMAGED_CLEAN = "dequeue: a damaged clean page is dropped";
     DEQUEUE_DAMAGED_DIRTY = "dequeue: a damaged dirty page is met";
     PAGES_LOST = "lost pages: the record beside the label names more";
+    GIVEN_UP_SINCE_FAILURE = "lost pages: the flash has failed, and an acknowledged write of a part cannot be carried out";
     LOST_GIVEN_UP = "lost pages: an acknowledged write of a part cannot be carried out";
     LOST_TOO_MANY = "lost pages: the record has no room for more, and the flash counts as failed";
     DEQUEUE_LEFT_FIRST = "dequeue: pages leave before others get their second chances";

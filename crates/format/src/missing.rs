@@ -1,8 +1,8 @@
 //! The record of the pages that a disk lacks since its flash failed (docs/FORMAT.md has the tables and the
 //! protocol). It is in the label's area, after each copy of the label.
 //!
-//! Invariant: the ranges ascend and do not overlap, first those of pages that flash had durably, then those
-//! of pages that were on their way there.
+//! Invariant: there are three lists, in each of which the ranges ascend and do not overlap: pages that flash
+//! had durably, pages that were on their way there, and pages that are given up.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use crate::checksum;
@@ -30,7 +30,8 @@ pub struct RawMissing {
     pub(crate) ranges: U32,
     pub(crate) staged: U32,
     pub(crate) checksum: U32,
-    pub(crate) zero: [u8; 4028],
+    pub(crate) given_up: U32,
+    pub(crate) zero: [u8; 4024],
 }
 
 /// A range as stored.
@@ -60,6 +61,8 @@ pub struct MissingPages {
     pub durable: Vec<PageRange>,
     /// Pages that were newer in memory. Flash may have them, too, durably or not.
     pub staged: Vec<PageRange>,
+    /// Pages whose newest version is nowhere: what flash has of them is older. None of `durable`.
+    pub given_up: Vec<PageRange>,
 }
 
 impl MissingPages {
@@ -68,17 +71,22 @@ impl MissingPages {
         self.sequence % COPIES * COPY_STRIDE + BLOCK_BYTES as u64
     }
 
+    /// The ranges of all lists.
+    pub fn ranges(&self) -> usize {
+        self.durable.len() + self.staged.len() + self.given_up.len()
+    }
+
     /// Writes it into `bytes`, [`RECORD_BYTES`] long.
     ///
     /// # Panics
     /// If there are more than [`RANGES_MAX`] ranges.
     pub fn encode(&self, bytes: &mut [u8]) {
-        let ranges = self.durable.len() + self.staged.len();
+        let ranges = self.ranges();
         assert!(ranges <= RANGES_MAX, "the caller keeps the record short");
         bytes.fill(0);
         let (head, rest) = bytes.split_at_mut(BLOCK_BYTES);
-        for ((first, pages), raw) in self.durable.iter().chain(&self.staged).zip(rest.chunks_exact_mut(RANGE))
-        {
+        let all = self.durable.iter().chain(&self.staged).chain(&self.given_up);
+        for ((first, pages), raw) in all.zip(rest.chunks_exact_mut(RANGE)) {
             raw.copy_from_slice(RawRange { first: U64::new(first.0), pages: U32::new(*pages) }.as_bytes());
         }
         let mut raw = RawMissing::new_zeroed();
@@ -86,6 +94,7 @@ impl MissingPages {
         raw.epoch.set(self.epoch);
         raw.ranges.set(ranges as u32);
         raw.staged.set(self.staged.len() as u32);
+        raw.given_up.set(self.given_up.len() as u32);
         raw.checksum.set(checksum::of(&rest[..ranges * RANGE]));
         head.copy_from_slice(raw.as_bytes());
         block::seal(head, MAGIC, self.sequence);
@@ -99,8 +108,9 @@ impl MissingPages {
         let (head, rest) = bytes.split_at(BLOCK_BYTES);
         let header = block::open(head, MAGIC)?;
         let raw = RawMissing::ref_from_bytes(head).expect("an opened block has the structure's length");
-        let (ranges, staged) = (raw.ranges.get() as usize, raw.staged.get() as usize);
-        let Some(stored) = rest.get(..ranges * RANGE).filter(|_| staged <= ranges) else {
+        let [ranges, staged, given_up] =
+            [raw.ranges, raw.staged, raw.given_up].map(|count| count.get() as usize);
+        let Some(stored) = rest.get(..ranges * RANGE).filter(|_| staged + given_up <= ranges) else {
             return Err(BlockFault::Field { field: "ranges", found: ranges as u64 });
         };
         let found = checksum::of(stored);
@@ -112,8 +122,9 @@ impl MissingPages {
             let raw = RawRange::ref_from_bytes(bytes).expect("a chunk has the length of a range");
             all.push((PageId(raw.first.get()), raw.pages.get()));
         }
-        let staged = all.split_off(ranges - staged);
-        for list in [&all, &staged] {
+        let given_up = all.split_off(ranges - given_up);
+        let staged = all.split_off(all.len() - staged);
+        for list in [&all, &staged, &given_up] {
             let mut end = 0;
             for (first, pages) in list {
                 let after = first.0.checked_add((*pages).into()).filter(|_| *pages > 0 && first.0 >= end);
@@ -126,6 +137,7 @@ impl MissingPages {
             epoch: raw.epoch.get(),
             durable: all,
             staged,
+            given_up,
         })
     }
 }
@@ -136,15 +148,15 @@ mod tests {
 
     #[test]
     fn a_record_comes_back_and_no_changed_byte_is_believed() {
-        let durable = (0..RANGES_MAX as u64 - 1).map(|at| (PageId(at * 3), 1 + (at % 3) as u32)).collect();
-        let staged = vec![(PageId(7), 2)];
+        let durable = (0..RANGES_MAX as u64 - 3).map(|at| (PageId(at * 3), 1 + (at % 3) as u32)).collect();
+        let (staged, given_up) = (vec![(PageId(7), 2)], vec![(PageId(3), 1), (PageId(6), 1)]);
         let (cache, epoch) = (Uuid::from_random(1, 2), 9);
-        let record = MissingPages { sequence: 5, cache, epoch, durable, staged };
+        let record = MissingPages { sequence: 5, cache, epoch, durable, staged, given_up };
         let mut bytes = vec![0xee; RECORD_BYTES];
         record.encode(&mut bytes);
         assert_eq!(record.offset(), COPY_STRIDE + BLOCK_BYTES as u64);
         assert_eq!(MissingPages::decode(&bytes), Ok(record.clone()));
-        for at in [9, 40, 50, 58, 4096, 20_000, RECORD_BYTES - 1] {
+        for at in [9, 40, 50, 58, 68, 4096, 20_000, RECORD_BYTES - 1] {
             bytes[at] ^= 1;
             assert!(MissingPages::decode(&bytes).is_err(), "{at}");
             bytes[at] ^= 1;

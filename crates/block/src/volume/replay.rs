@@ -300,10 +300,8 @@ impl Volume {
             };
             if !later.iter().any(is_on_disk) {
                 match self.write_some(Some(cache), at, &data[piece.place], false) {
-                    Err(VolumeError::Tier(error @ (TierError::Lost { .. } | TierError::Damaged { .. }))) => {
-                        if matches!(error, TierError::Damaged { .. }) {
-                            cache.tier.give_up(PageId(piece.page))?;
-                        }
+                    Err(VolumeError::Tier(TierError::Lost { .. } | TierError::Damaged { .. })) => {
+                        cache.tier.give_up(PageId(piece.page))?;
                         lost.insert(piece.page);
                     }
                     written => {

@@ -7,13 +7,13 @@
 //! Invariants:
 //!
 //! - A missing page is read from the failed flash, or not at all; never from disk. A newer version in the
-//!   cache
-//!   is served before anybody asks here.
+//!   cache is served before this is asked.
 //! - A page is missing until the disk durably has it, in the flash's version or a newer one, *and* the record
 //!   in the label's area durably does not name it any more. No write to it is reported before.
 //! - The record names a lost page durably before its slot is released. So a crash finds the damaged copy, or
 //!   the record.
 //! - Once the flash has failed, no page becomes missing: the flash is only read.
+//! - What is lost stays so when the flash fails: a failed flash may have an older version of such a page.
 
 use super::ranges::PageRanges;
 use crate::buffer::AlignedBuffer;
@@ -51,6 +51,8 @@ struct LackingPages {
     staged: PageRanges,
     /// Those that could not be read when that was last tried.
     lost: PageRanges,
+    /// Those of `durable` that a failed flash has in an older version, if at all: never read from there.
+    given_up: PageRanges,
 }
 
 impl LackingPages {
@@ -62,6 +64,14 @@ impl LackingPages {
         self.durable.remove(page);
         self.staged.remove(page);
         self.lost.remove(page);
+        self.given_up.remove(page);
+    }
+
+    /// The newest version of `page` is nowhere.
+    fn give_up(&mut self, page: PageId) {
+        self.durable.insert(page);
+        self.given_up.insert(page);
+        self.lost.insert(page);
     }
 }
 
@@ -80,19 +90,21 @@ impl Record {
     /// Writes both copies, one after the other, durably.
     fn write(&mut self, device: &dyn Device, pages: &LackingPages) -> Result<(), TierError> {
         let Self { cache, epoch, .. } = *self;
-        let (durable, staged) = (pages.durable.list(), pages.staged.list());
-        if durable.len() + staged.len() > RANGES_MAX {
+        let mut durable = pages.durable.clone();
+        durable.remove_all(&pages.given_up);
+        let [durable, staged, given_up] = [&durable, &pages.staged, &pages.given_up].map(PageRanges::list);
+        let mut record = MissingPages { sequence: 0, cache, epoch, durable, staged, given_up };
+        if record.ranges() > RANGES_MAX {
             return Err(TierError::Refused(format!(
-                "the disk lacks pages in {} ranges, for no more than {RANGES_MAX} is there room beside its label; write other \
-                 missing pages first",
-                durable.len() + staged.len()
+                "the disk lacks pages in {} ranges, and its label has room for {RANGES_MAX}; write other missing pages \
+                 first",
+                record.ranges()
             )));
         }
-        let sequence = match self.sequence {
+        record.sequence = match self.sequence {
             Some(sequence) => sequence,
             None => read_newest(device)?.map_or(0, |found| found.sequence),
         };
-        let mut record = MissingPages { sequence, cache, epoch, durable, staged };
         let copies: Vec<(u64, AlignedBuffer)> = (0..COPIES)
             .map(|_| {
                 let mut bytes = AlignedBuffer::new(RECORD_BYTES);
@@ -152,11 +164,12 @@ impl Missing {
     /// As `found` on the label's device, of a flash that failed.
     pub(crate) fn restored(found: &MissingPages, rescue: Arc<dyn Rescue>) -> Self {
         let of = |list: &[PageRange]| PageRanges::of_list(list);
-        let (durable, staged) = (of(&found.durable), of(&found.staged));
+        let (mut durable, staged, given_up) = (of(&found.durable), of(&found.staged), of(&found.given_up));
+        durable.add_all(&given_up);
         let (sequence, cache, epoch) = (Some(found.sequence), found.cache, found.epoch);
         let record = Record { sequence, cache, epoch, is_named: false };
-        let missing =
-            Self::new(LackingPages { durable, staged, lost: PageRanges::default() }, record, Some(rescue));
+        let pages = LackingPages { durable, staged, lost: given_up.clone(), given_up };
+        let missing = Self::new(pages, record, Some(rescue));
         missing.failed_epoch.store(epoch, SeqCst);
         missing
     }
@@ -165,14 +178,11 @@ impl Missing {
     /// one that was made for a failing flash, when power failed before the label said so: what was on its way
     /// to flash then does not count, and of what flash had durably, the cache has a newer version.
     pub(crate) fn restored_lost(found: &MissingPages, rescue: Option<Arc<dyn Rescue>>) -> Self {
-        let durable = PageRanges::of_list(&found.durable);
+        let mut durable = PageRanges::of_list(&found.durable);
+        durable.add_all(&PageRanges::of_list(&found.given_up));
         let (sequence, cache, epoch) = (Some(found.sequence), found.cache, found.epoch);
         let record = Record { sequence, cache, epoch, is_named: true };
-        Self::new(
-            LackingPages { lost: durable.clone(), durable, staged: PageRanges::default() },
-            record,
-            rescue,
-        )
+        Self::new(LackingPages { lost: durable.clone(), durable, ..LackingPages::default() }, record, rescue)
     }
 
     fn new(pages: LackingPages, record: Record, rescue: Option<Arc<dyn Rescue>>) -> Self {
@@ -231,6 +241,9 @@ impl Missing {
     ) -> Result<(), TierError> {
         let mut record = self.record.lock();
         let mut pages = self.pages.lock().clone();
+        // What was lost before, unless flash has a newer version by now.
+        pages.given_up = pages.durable.clone();
+        pages.given_up.remove_all(&durable);
         pages.durable.add_all(&durable);
         pages.staged = staged;
         (record.cache, record.epoch) = (cache, epoch);
@@ -239,6 +252,17 @@ impl Missing {
         record.is_named = false;
         *self.pages.lock() = pages;
         self.failed_epoch.store(epoch, SeqCst);
+        Ok(())
+    }
+
+    /// The flash has failed, and what it has of `page` is older than what was acknowledged: the page is lost,
+    /// durably.
+    pub(crate) fn give_up(&self, device: &dyn Device, page: PageId) -> Result<(), TierError> {
+        let mut record = self.record.lock();
+        let mut pages = self.pages.lock().clone();
+        pages.give_up(page);
+        record.write(device, &pages)?;
+        self.pages.lock().give_up(page);
         Ok(())
     }
 
@@ -326,7 +350,12 @@ impl Missing {
 
     /// Reads a missing page from the failed flash, proved.
     pub(crate) fn read(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+        let is_older = {
+            let pages = self.pages.lock();
+            pages.given_up.contains(page) && !pages.staged.contains(page)
+        };
         let read = match &self.rescue {
+            _ if is_older => Err("where its newest version was damaged or could not be read".to_owned()),
             Some(rescue) if self.failed_epoch().is_some() => {
                 rescue.rescue(page, buffer).map_err(|why| format!("which has failed ({why})"))
             }

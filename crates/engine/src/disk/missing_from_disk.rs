@@ -78,6 +78,16 @@ impl MissingFromDisk {
         Ok(is_recorded)
     }
 
+    /// What a failed flash has of `page` is older than what was acknowledged: recorded durably. False: no
+    /// flash has failed.
+    pub(crate) fn give_up(&self, page: PageId) -> Result<bool, TierError> {
+        let Some(missing) = self.since_failure() else { return Ok(false) };
+        missing.give_up(&self.label.device(), page)?;
+        points::GIVEN_UP_SINCE_FAILURE.reach();
+        events::pages_lost(&[page]);
+        Ok(true)
+    }
+
     /// The flash has failed: the disk lacks these pages, and those that were lost before. Says so durably;
     /// `name` changes the label.
     pub(crate) fn flash_fails(

@@ -81,6 +81,11 @@ impl PageRanges {
         }
     }
 
+    /// All pages of `others`.
+    pub fn remove_all(&mut self, others: &Self) {
+        others.0.iter().for_each(|(first, end)| self.remove_range(PageId(*first), PageId(end - 1)));
+    }
+
     /// Removes the pages from `first` to `last`.
     pub fn remove_range(&mut self, first: PageId, last: PageId) {
         let (first, end) = (first.0, last.0 + 1);

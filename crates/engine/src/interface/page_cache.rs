@@ -100,8 +100,8 @@ pub trait PageCache: Layer + Deletes {
 
     /// Gives up the version in the cache of a page that cannot be read there, durably after the next flush:
     /// requests for the page fail until it is written as a whole, also after a restart. So an acknowledged
-    /// write of a part of it, which cannot be carried out, is not followed by an older version. Without an
-    /// effect on a degraded cache.
+    /// write of a part of it, which cannot be carried out, is not followed by an older version. Of a degraded
+    /// cache it is durable at once.
     ///
     /// # Errors
     /// What failed, or too many pages are lost: the cache stops then.

@@ -92,6 +92,7 @@ pub const RUNS: &[Run] = &[
     played("a longer list of missing pages than there is room for", |_| scenarios::long_list()),
     played("a cache of an older format", |_| scenarios::older_format()),
     played("a part of a page that is lost", |_| volumes::part_of_a_lost_page()),
+    played("a part of a page on a dying flash", |_| volumes::part_of_a_page_on_a_dying_flash()),
     played("a table of objects whose making is cut off", |_| scenarios::objects_cut_off()),
 ];
 

@@ -11,6 +11,7 @@ use entresol_format::{PageFormat, superblock};
 use entresol_objects::Locator;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::sleep;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,9 @@ pub(super) fn options(slots: u32) -> TierOptions {
     }
 }
 
-pub(super) fn simulate(play: impl FnOnce() -> Result<(), String> + Send) -> Result<(), String> {
+pub(super) fn simulate<T: Debug + Send>(
+    play: impl FnOnce() -> Result<T, String> + Send,
+) -> Result<T, String> {
     match Simulation::new(SimConfig { seed: 1, random_order: true, ..SimConfig::default() }).run(play) {
         Outcome::Finished(result) => result,
         other => Err(format!("{other:?}")),

@@ -10,7 +10,7 @@
 use super::failures::Failures;
 use super::object_log::ObjectLog;
 use crate::access::{Access, CachedPages, Forgets, Rescuer};
-use crate::disk::{DiskPages, PageRanges};
+use crate::disk::{DiskPages, Missing, PageRanges};
 use crate::error::told_of;
 use crate::to_disk::named;
 use crate::{TierError, points};
@@ -67,7 +67,11 @@ impl LostPages {
                  many pages are lost to record one more; write lost pages as a whole, or trim them"
             ))
         };
-        if !self.has_no_log_above || self.disk.missing.since_failure().is_some() {
+        let is_lost = |missing: &Missing| missing.has(page);
+        if !self.has_no_log_above
+            || self.disk.missing.lost().is_some_and(is_lost)
+            || self.disk.missing.give_up(page)?
+        {
             return Ok(());
         }
         let lose = || match self.disk.missing.lose(Some(self.rescuer.clone()), &[page])? {
@@ -75,7 +79,9 @@ impl LostPages {
             false => Err(too_many()),
         };
         points::LOST_GIVEN_UP.reach();
-        self.forgets.forget_for((page, page), lose).inspect_err(|error| self.failures.fail(error.clone()))
+        self.forgets.forget_for((page, page), lose).inspect_err(|error| self.failures.fail(error.clone()))?;
+        // The flash may have failed meanwhile.
+        self.disk.missing.give_up(page).map(drop)
     }
 
     /// The lost pages of which the cache has no newer version.
