@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::process::Command;
 
 /// Folders that are not of the repository, or not of its documents.
 const SKIPPED: &[&str] = &[".git", "target", "fuzz"];
@@ -11,16 +12,21 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders above this crate")
 }
 
-fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
+/// The files below a folder whose names end so.
+fn files(folder: &Path, ending: &str, found: &mut impl FnMut(PathBuf)) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if path.is_dir() && !SKIPPED.contains(&name) {
-            documents(&path, found);
-        } else if name.ends_with(".md") {
-            found.push(path);
+            files(&path, ending, found);
+        } else if name.ends_with(ending) {
+            found(path);
         }
     }
+}
+
+fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
+    files(folder, ".md", &mut |path| found.push(path));
 }
 
 /// A link: where it leads, and its title, which names a test.
@@ -149,6 +155,53 @@ fn the_book_has_every_document() {
     let missing: Vec<_> =
         names.iter().filter(|name| *name != "SUMMARY.md" && !listed.contains(*name)).collect();
     assert!(missing.is_empty(), "not in docs/SUMMARY.md: {missing:?}");
+}
+
+/// The values of `name` in a page.
+fn attributes<'a>(page: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    page.split(name).skip(1).filter_map(|rest| rest.strip_prefix("=\"")?.split('"').next())
+}
+
+/// Of the pages that mdBook makes: it has other rules than GitHub for README.md, and the book has no sources.
+#[test]
+fn every_link_of_the_book_leads_somewhere() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let book = folder.path().join("book");
+    let mut mdbook = Command::new("mdbook");
+    let Ok(made) = mdbook.arg("build").arg(root().join("docs")).arg("-d").arg(&book).output() else {
+        println!("skipped: there is no mdbook");
+        return;
+    };
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut pages = BTreeMap::new();
+    files(&book, ".html", &mut |path| {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        pages.insert(path, text);
+    });
+    // The first is for addresses that are not in the book, the others repeat its pages in parts.
+    pages.retain(|path, _| !["404.html", "print.html", "toc.html"].iter().any(|name| path.ends_with(name)));
+    let (mut broken, mut count) = (Vec::new(), 0);
+    for (path, text) in &pages {
+        for link in attributes(text, " href").chain(attributes(text, " src")) {
+            if link.contains(':') {
+                continue;
+            }
+            count += 1;
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => path.clone(),
+                file => plain(&path.parent().expect("a folder").join(file)),
+            };
+            let there = || {
+                pages.get(&target).is_none_or(|page| attributes(page, " id").any(|anchor| anchor == heading))
+            };
+            if !target.exists() || !(heading.is_empty() || there()) {
+                broken.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    assert!(pages.len() > 30 && count > 1000, "{} pages with {count} links were found", pages.len());
 }
 
 #[test]
