@@ -56,6 +56,7 @@ pub fn crates(arguments: &CratesArgs) -> Result<()> {
     if arguments.write {
         return Ok(());
     }
+    outside::forget()?;
     let mut publish = cargo();
     // Not compiled one by one, which takes a quarter of an hour; `cargo publish` itself does that.
     publish.args(["publish", "--workspace", "--dry-run", "--no-verify", "--locked", "--allow-dirty"]);

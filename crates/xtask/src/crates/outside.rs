@@ -5,6 +5,7 @@ use crate::paths;
 use crate::step::Steps;
 use anyhow::{Context, Result};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -27,6 +28,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 "#;
+
+/// Removes the crates that were packaged before, so that none of them is taken for a new one.
+pub(super) fn forget() -> Result<()> {
+    let package = paths::target().join("package");
+    match fs::remove_dir_all(&package) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{} cannot be removed", package.display()))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Where `cargo publish --dry-run` has left the packaged crates: cargo 1.95 in `tmp-crate`, older ones above.
 fn packaged() -> Result<PathBuf> {
