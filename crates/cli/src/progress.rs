@@ -69,9 +69,10 @@ pub struct Share {
 impl Share {
     /// A bar called `name` for so many runs.
     pub fn new(name: &str, runs: usize) -> Self {
-        let style = ProgressStyle::with_template("{prefix}  {bar:32.cyan/dim}  {percent} %  {msg}")
-            .expect("the template is fixed")
-            .progress_chars("━╸─");
+        let style =
+            ProgressStyle::with_template("{prefix}  {bar:32.cyan/dim}  {percent} %, {eta} left  {msg}")
+                .expect("the template is fixed")
+                .progress_chars("━╸─");
         let bar = ProgressBar::new(STEPS).with_style(style).with_prefix(name.to_owned());
         Self { bar, shares: Mutex::new(vec![0.0; runs.max(1)]) }
     }

@@ -16,7 +16,8 @@ fn a_trace_alone_is_enough() {
     let output = entresol(&["advise", "--trace", &trace, "--json", &out, "--html", &page]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
-    for part in ["Buy flash", "The best few", "More money", "Everything that was tried", "halves"] {
+    for part in ["Buy flash", "The best few", "More money", "Everything that was tried", "halves", "it lasts"]
+    {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     let advice = json(folder.path("out.json"));
@@ -33,6 +34,18 @@ fn a_trace_alone_is_enough() {
     }
     let html = std::fs::read_to_string(folder.path("out.html")).expect("written");
     assert!(html.contains("<svg") && html.contains("Buy flash"), "a page with plots");
+}
+
+/// One sample of a tenth of the pages; of few pages it cannot tell.
+#[test]
+fn quick_advice_is_from_a_sample() {
+    let large = Folder::with_trace(300_000, 40_000);
+    let (trace, out) = (large.at("trace"), large.at("out.json"));
+    let output = entresol(&["advise", "--trace", &trace, "--quick", "--json", &out]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("from one sample of 0.1"), "{}", text(&output.stdout));
+    assert_eq!(json(large.path("out.json"))["sample"][1], 1);
+    refused(&["advise", "--trace", &trace, "--quick", "--sample", "0.5"], &["--quick", "--sample"]);
 }
 
 #[test]

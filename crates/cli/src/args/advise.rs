@@ -68,6 +68,8 @@ pub struct AdviseArgs {
 const EXAMPLES: &str = "\
 Examples:
   entresol advise --trace pg.bin.zst      which policy, how much flash?
+  entresol advise --trace pg.bin.zst --quick
+                                          an estimate in a tenth of the time
   entresol advise --trace pg.bin.zst --budget 0.2
                                           the fastest for 0.2 USD
   entresol advise --trace pg.bin.zst --target-latency 500us

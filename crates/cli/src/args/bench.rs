@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use entresol_core::System;
 use entresol_engine::DailyWrites;
 use entresol_lab::config::Redo;
+use entresol_lab::report::terminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,16 +41,7 @@ fn tpcc_examples() -> String {
 
 /// A row of the list of systems: lines of at most 80 columns, the text below itself.
 fn row(name: &str, text: &str) -> String {
-    let mut lines = vec![format!("  {name:<11}")];
-    for word in text.split_whitespace() {
-        let last = lines.len() - 1;
-        if lines[last].chars().count() + 1 + word.chars().count() > 80 {
-            lines.push(format!("{:14}{word}", ""));
-        } else {
-            lines[last].push_str(&format!(" {word}"));
-        }
-    }
-    lines.join("\n") + "\n"
+    terminal::wrapped(&format!("  {name:<11} {text}"), 80, "              ")
 }
 
 const TPCC_SYSTEMS: &str = "\
@@ -107,13 +99,13 @@ pub struct TpccArgs {
     #[arg(long, value_name = "SECONDS", value_parser = values::interval, default_value = "180")]
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]
     pub checkpoint_interval: Duration,
+    /// The machine, the workload and the destinations of results.
+    #[command(flatten)]
+    pub machine: MachineArgs,
     /// Record the page references of the one system run, from the clients' start on, as a trace (see
     /// `entresol trace`)
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub record: Option<PathBuf>,
-    /// The machine, the workload and the destinations of results.
-    #[command(flatten)]
-    pub machine: MachineArgs,
 }
 
 /// `entresol bench restart`.

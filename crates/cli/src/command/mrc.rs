@@ -45,7 +45,8 @@ pub fn curves(
     }
     if sizes.is_empty() {
         return Err(Failure::input(format!(
-            "--sample: of so few pages no size can be told; sizes from {least} pages on can, and the trace has about {}",
+            "{}: of so few pages no size can be told; sizes from {least} pages on can, and the trace has about {}",
+            args.source.sampling_option(),
             workload.pages()
         )));
     }
@@ -53,7 +54,7 @@ pub fn curves(
     let records = source.measure_from..source.records.end;
     let curves = mrc::curves(workload, &records, &args.policies, &sizes, progress);
     curves.map_err(|error| match error.downcast::<SimulationError>() {
-        Ok(refused) => Failure::input(format!("--sample: {refused}")),
+        Ok(refused) => Failure::input(format!("{}: {refused}", args.source.sampling_option())),
         Err(error) => Failure::Run(error),
     })
 }

@@ -26,15 +26,16 @@ impl Source {
     /// Reads the trace.
     pub fn read(args: &SourceArgs) -> Result<Self, Failure> {
         let mut options = args.read.options()?;
-        let content = match args.sample {
+        let content = match args.sampled() {
             None => Content::Whole(Arc::new(trace::read(&args.trace, &options)?)),
-            Some(rate) => {
-                let samples = (1..=args.sample_hashes).map(|seed| Sample::new(rate, seed.into()));
+            Some((rate, hashes)) => {
+                let samples = (1..=hashes).map(|seed| Sample::new(rate, seed.into()));
                 options.samples = samples.collect::<Result<_, _>>().map_err(trace::refused)?;
                 let samples = entresol_trace::read_samples(&args.trace, &options).map_err(trace::refused)?;
                 if let Some(empty) = samples.iter().find(|sample| sample.trace.is_empty()) {
                     return Err(Failure::input(format!(
-                        "--sample {rate}: none of the pages of {} is in a sample; sample more of them",
+                        "{}: none of the pages of {} is in a sample; sample more of them with --sample",
+                        args.sampling_option(),
                         empty.trace.name
                     )));
                 }
@@ -47,10 +48,11 @@ impl Source {
 
     /// A trace in memory.
     pub fn of(args: &SourceArgs, trace: &Arc<Trace>) -> Result<Self, Failure> {
-        if args.sample.is_some() {
-            return Err(Failure::input(
-                "--sample: a trace in memory is replayed as a whole; give the file's path",
-            ));
+        if args.sampled().is_some() {
+            return Err(Failure::input(format!(
+                "{}: a trace in memory is replayed as a whole; give the file's path",
+                args.sampling_option()
+            )));
         }
         Self::cut(args, Content::Whole(trace.clone()))
     }

@@ -44,8 +44,8 @@ fn recommendation(advice: &Advice, topics: &Topics) -> String {
     match (advice.verdict, &topics.advised) {
         (_, None) => "Nothing could be tried.".into(),
         (Recommendation::Flash, Some(flash)) => {
-            let beside = compared(advice, flash, topics);
-            format!("Buy flash: {}. {beside}{sure}", described(advice, flash))
+            let others = compared(advice, flash, topics);
+            format!("Buy flash: {}. {others}{}{sure}", described(advice, flash), lasts(flash))
         }
         (Recommendation::Unreachable, Some(nearest)) => format!(
             "Out of reach: nothing that was tried answers in {} on average. The nearest is {}.",
@@ -57,6 +57,12 @@ fn recommendation(advice: &Advice, topics: &Topics) -> String {
             format!("No flash: {}. {why}{sure}", described(advice, alone))
         }
     }
+}
+
+/// How long the flash lasts.
+fn lasts(flash: &Candidate) -> String {
+    let years = flash.flash_lifetime_years.filter(|years| years.is_finite());
+    years.map_or(String::new(), |years| format!("At this pace it lasts {years:.1} years. "))
 }
 
 fn compared(advice: &Advice, flash: &Candidate, topics: &Topics) -> String {

@@ -2,7 +2,7 @@
 //! was tried.
 
 use super::model::{Axis, Block, Chart, Column, Line, LineChart, Report, Section, Table};
-use super::text::{NONE, amount, decimal, or_none, percent, size_of, whole, with_half};
+use super::text::{NONE, amount, decimal, estimates, or_none, percent, size_of, whole, with_half};
 use crate::advise::{Advice, Candidate, Sureness};
 
 /// Builds the report.
@@ -36,9 +36,7 @@ fn notes(advice: &Advice) -> Vec<String> {
                 .into(),
     ];
     if let Some((rate, hashes)) = advice.sample {
-        notes.push(format!(
-            "Estimates from {hashes} samples, each of {rate} of the pages: ± is half the interval that holds the mean with 95 %."
-        ));
+        notes.push(estimates(rate, hashes));
     }
     notes
 }

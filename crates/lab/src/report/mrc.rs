@@ -1,7 +1,7 @@
 //! The report of `mrc`: miss-ratio curves.
 
 use super::model::{Axis, Block, Chart, Column, Line, LineChart, Report, Section, Table};
-use super::text::{decimal, percent, whole, with_half};
+use super::text::{decimal, estimates, percent, whole, with_half};
 use crate::mrc::Curve;
 
 /// Builds the report. `curves` are of one trace and of the same sizes.
@@ -20,9 +20,7 @@ pub fn mrc_report(curves: &[Curve]) -> Report {
         "Misses of a single level by its size. LRU is exact for every size; the others are replayed.".into(),
     ];
     if let Some((rate, hashes)) = curves.first().and_then(|first| first.sample) {
-        notes.push(format!(
-            "Estimates from {hashes} samples, each of {rate} of the pages: ± is half the interval that holds the mean with 95 %."
-        ));
+        notes.push(estimates(rate, hashes));
     }
     Report {
         title: "Entresol: mrc".into(),

@@ -2,7 +2,7 @@
 //! it.
 
 use super::model::{Axis, Block, Chart, Column, Line, LineChart, Report, Section, Table};
-use super::text::{NONE, decimal, or_none, percent, whole, with_half};
+use super::text::{NONE, decimal, estimates, or_none, percent, whole, with_half};
 use crate::replay::{HalfWidths, SimulationResult};
 
 /// Relations shown for each run.
@@ -343,10 +343,9 @@ fn notes(results: &[SimulationResult]) -> Vec<String> {
     ];
     if let Some(sample) = results.first().and_then(|first| first.sample.as_ref()) {
         notes.push(format!(
-            "Estimates from {} samples, each of {} of the pages: ± is half the interval that holds the mean with 95 %. It \
-             does not say what a small cache does otherwise than a large one: groups are smaller, and requests of several \
+            "{} They do not say what a small cache does otherwise than a large one: groups are smaller, and requests of several \
              pages are torn apart, which changes times.",
-            sample.hashes, sample.rate
+            estimates(sample.rate, sample.hashes)
         ));
     }
     notes.extend(results.iter().filter(|result| !result.forecasts.is_empty()).map(forecast));

@@ -6,24 +6,26 @@ use crate::paper::{Outcome, Verdict};
 use comfy_table::{CellAlignment, ContentArrangement, TableComponent, presets};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use textwrap::{Options, WordSplitter};
 
 /// Characters of the longest bar and of a sparkline.
 const CHART_WIDTH: usize = 48;
-/// Characters of a line of running text.
-const TEXT_WIDTH: usize = 100;
+/// Columns of a line of running text, at most.
+pub const TEXT_WIDTH: usize = 100;
 
-/// The report as lines of text, with ANSI colours if `colour`.
-pub fn render(report: &Report, colour: bool) -> String {
+/// The report as lines of text, with ANSI colours if `colour`. Running text takes `width` columns; tables and
+/// charts take what they need.
+pub fn render(report: &Report, colour: bool, width: usize) -> String {
     let paint = Paint { colour };
     let mut out = String::new();
     line(&mut out, &paint.bold(&report.title));
     for note in report.answer.iter().chain(&report.notes) {
-        wrapped(&mut out, note);
+        out.push_str(&wrapped(note, width, ""));
     }
     let pairs = report.configuration.iter().map(|(name, value)| format!("{name}: {value}"));
-    wrapped(&mut out, &format!("{}.", pairs.collect::<Vec<_>>().join("; ")));
+    out.push_str(&wrapped(&format!("{}.", pairs.collect::<Vec<_>>().join("; ")), width, ""));
     for section in &report.sections {
-        render_section(&mut out, section, &paint);
+        render_section(&mut out, section, &paint, width);
     }
     out
 }
@@ -61,20 +63,18 @@ fn heads(columns: &[Column]) -> Vec<String> {
     heads
 }
 
-fn render_section(out: &mut String, section: &Section, paint: &Paint) {
+fn render_section(out: &mut String, section: &Section, paint: &Paint, width: usize) {
     line(out, "");
     line(out, &paint.bold(&section.title));
     for block in &section.blocks {
         match block {
-            Block::Text(text) => wrapped(out, text),
+            Block::Text(text) => out.push_str(&wrapped(text, width, "")),
             Block::Table(table) => out.push_str(&render_table(table)),
             Block::Appendix(table) => {
-                wrapped(
-                    out,
-                    &format!("{} rows; --html and --json have them.", whole(table.rows.len() as f64)),
-                );
+                let rows = whole(table.rows.len() as f64);
+                out.push_str(&wrapped(&format!("{rows} rows; --html and --json have them."), width, ""));
             }
-            Block::Verdicts(verdicts) => render_verdicts(out, verdicts, paint),
+            Block::Verdicts(verdicts) => render_verdicts(out, verdicts, paint, width),
             Block::Chart(Chart::Bars(chart)) => render_bars(out, chart),
             Block::Chart(Chart::Lines(chart)) if chart.in_terminal => render_sparklines(out, chart),
             Block::Chart(Chart::Lines(_)) => {}
@@ -84,7 +84,8 @@ fn render_section(out: &mut String, section: &Section, paint: &Paint) {
 
 /// Claims that were judged, each with its numbers; then how many were not, and what they need if that is one
 /// thing.
-fn render_verdicts(out: &mut String, verdicts: &[Verdict], paint: &Paint) {
+fn render_verdicts(out: &mut String, verdicts: &[Verdict], paint: &Paint, width: usize) {
+    const INDENT: &str = "                 ";
     let mut unjudged = 0;
     let mut needs = BTreeSet::new();
     for verdict in verdicts {
@@ -98,10 +99,10 @@ fn render_verdicts(out: &mut String, verdicts: &[Verdict], paint: &Paint) {
                 continue;
             }
         };
-        line(out, &format!("{head}  {}: {}", verdict.source, verdict.claim));
+        out.push_str(&wrapped(&format!("{head}  {}: {}", verdict.source, verdict.claim), width, INDENT));
         let strictly = if verdict.within_a_quarter.is_some() { "; " } else { "" };
         let numbers = format!("{}{strictly}{}", verdict.numbers, verdict.strictly());
-        line(out, &paint.dim(&format!("                 {numbers}")));
+        out.push_str(&paint.dim(&wrapped(&format!("{INDENT}{numbers}"), width, INDENT)));
     }
     if unjudged > 0 {
         let count = match verdicts.len() {
@@ -113,7 +114,7 @@ fn render_verdicts(out: &mut String, verdicts: &[Verdict], paint: &Paint) {
             Some(need) if needs.is_empty() => format!(": {need}."),
             _ => ".".into(),
         };
-        line(out, &paint.dim(&format!("{count}{why}")));
+        out.push_str(&paint.dim(&wrapped(&format!("{count}{why}"), width, "")));
     }
 }
 
@@ -181,20 +182,13 @@ fn line(out: &mut String, text: &str) {
     writeln!(out, "{}", text.trim_end()).expect("writing to a String cannot fail");
 }
 
-/// Running text, broken at blanks.
-fn wrapped(out: &mut String, text: &str) {
-    let mut current = String::new();
-    for word in text.split(' ') {
-        if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > TEXT_WIDTH {
-            line(out, &current);
-            current.clear();
-        }
-        if !current.is_empty() {
-            current.push(' ');
-        }
-        current.push_str(word);
-    }
-    line(out, &current);
+/// Running text in lines of `width` columns, broken at blanks, but not at no-break ones, which are printed as
+/// blanks, nor before a sign of per cent. Lines after the first begin with `indent`.
+pub fn wrapped(text: &str, width: usize, indent: &str) -> String {
+    let options = Options::new(width).subsequent_indent(indent).break_words(false);
+    let options = options.word_splitter(WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(&text.replace(" %", "\u{a0}%"), options).join("\n");
+    lines.replace('\u{a0}', " ") + "\n"
 }
 
 /// ANSI escape sequences, or none.
@@ -247,12 +241,9 @@ mod tests {
 
     #[test]
     fn running_text_is_broken_at_blanks() {
-        let mut out = String::new();
-        wrapped(&mut out, &"word ".repeat(60));
-        assert!(
-            out.lines().count() > 2 && out.lines().all(|line| line.chars().count() <= TEXT_WIDTH),
-            "{out}"
-        );
-        assert_eq!(out.split_whitespace().count(), 60);
+        assert_eq!(wrapped("one two-three four", 9, "  "), "one\n  two-three\n  four\n");
+        assert_eq!(wrapped("one 12 % 3", 8, ""), "one 12 %\n3\n");
+        assert_eq!(wrapped("one 123 % 4", 8, ""), "one\n123 % 4\n");
+        assert_eq!(wrapped("", 9, ""), "\n");
     }
 }

@@ -53,13 +53,24 @@ pub fn seconds(value: f64) -> String {
     if value.fract().abs() < 1e-9 { decimal(value, 0) } else { decimal(value, 2) }
 }
 
-/// Bytes in the largest unit of a thousand that leaves at least one before the point.
+/// Bytes in the largest unit that leaves at least one before the point.
 pub fn size_of(bytes: f64) -> String {
-    match bytes {
-        bytes if bytes >= 1e12 => format!("{:.2} TB", bytes / 1e12),
-        bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
-        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
-        bytes => format!("{:.0} kB", bytes / 1e3),
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let units = units.map(|(shift, unit)| ((1_u64 << shift) as f64, unit));
+    match units.into_iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.1} {name}", bytes / unit),
+        None => format!("{bytes:.0} bytes"),
+    }
+}
+
+/// What numbers from so many samples are, each of a share of the pages.
+pub fn estimates(rate: f64, hashes: u32) -> String {
+    match hashes {
+        1 => format!("Estimates from one sample of {rate} of the pages."),
+        _ => format!(
+            "Estimates from {hashes} samples, each of {rate} of the pages: ± is half the interval that holds the mean \
+             with 95 %."
+        ),
     }
 }
 
@@ -91,7 +102,8 @@ mod tests {
     #[test]
     fn money_and_sizes_have_the_digits_that_matter() {
         assert_eq!([0.01234, 3.456, 1_234.5].map(amount), ["0.0123", "3.46", "1,234"]);
-        assert_eq!([2e12, 1.5e9, 2.25e6, 900.0].map(size_of), ["2.00 TB", "1.5 GB", "2.2 MB", "1 kB"]);
+        let sizes = [1.5 * 1099511627776.0, 1.5e9, 1048576.0, 2048.0, 100.0].map(size_of);
+        assert_eq!(sizes, ["1.5 TiB", "1.4 GiB", "1.0 MiB", "2.0 KiB", "100 bytes"]);
     }
 
     #[test]

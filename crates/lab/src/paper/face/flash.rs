@@ -1,8 +1,9 @@
 //! FaCE's claims about the flash device, an MLC drive (table 4).
 
-use super::grid::{FACE_FAMILY, GSC, Grid, LC, MLC_SIZES, TREND, Trend, percent, ratio_check, whole};
+use super::grid::{FACE_FAMILY, GSC, Grid, LC, MLC_SIZES, TREND, Trend, percent, ratio_check};
 use super::{FACE_UTILISATION_MAX, GSC_OVER_LC_IOPS_AT_20, GSC_UTILISATION_MAX, LC_UTILISATION_MIN};
 use crate::paper::{Check, Claim, Statement, Tolerance};
+use crate::report::whole;
 use crate::result::TpccResult;
 
 pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[

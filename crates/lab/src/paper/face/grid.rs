@@ -4,6 +4,7 @@
 //! is "not judged" elsewhere.
 
 use crate::paper::{Check, Tolerance};
+use crate::report::whole;
 use crate::result::TpccResult;
 use entresol_core::{PolicyKind, System};
 
@@ -104,11 +105,6 @@ impl<'a> Grid<'a> {
 /// A share as per cent.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
-}
-
-/// Without decimals.
-pub(super) fn whole(value: f64) -> String {
-    format!("{value:.0}")
 }
 
 /// `above` as a multiple of `below`.

@@ -4,6 +4,7 @@ use super::grid::{GSC, Grid, LC};
 use super::{BREAK_EVEN, MEDIA};
 use crate::cost::BreakEven;
 use crate::paper::{Check, Claim, Statement, Tolerance};
+use crate::report::whole;
 use crate::result::TpccResult;
 use entresol_core::System;
 
@@ -137,13 +138,13 @@ fn break_even(_: &Machines, tolerance: Tolerance) -> Vec<Check> {
 fn more_flash(machines: &Machines, _: Tolerance) -> Vec<Check> {
     let check = |(step, more_dram, more_flash): (f64, &TpccResult, &TpccResult)| Check {
         agrees: more_flash.tpmC > more_dram.tpmC,
-        numbers: format!("×{step}: {:.0} against {:.0}", more_flash.tpmC, more_dram.tpmC),
+        numbers: format!("×{step}: {} against {}", whole(more_flash.tpmC), whole(more_dram.tpmC)),
     };
     machines.table_5().into_iter().map(check).collect()
 }
 
 fn shown(points: &[(f64, f64)]) -> String {
-    points.iter().map(|(disks, tpmc)| format!("{disks}: {tpmc:.0}")).collect::<Vec<_>>().join(" → ")
+    points.iter().map(|(disks, tpmc)| format!("{disks}: {}", whole(*tpmc))).collect::<Vec<_>>().join(" → ")
 }
 
 fn gsc_scales(machines: &Machines, _: Tolerance) -> Vec<Check> {
@@ -166,7 +167,7 @@ fn lc_below_disk_only(machines: &Machines, _: Tolerance) -> Vec<Check> {
     let at_16 = |system: System| machines.by_disks(system).into_iter().find(|(disks, _)| *disks == 16.0);
     let check = |((_, lc), (_, disk)): ((f64, f64), (f64, f64))| Check {
         agrees: lc < disk,
-        numbers: format!("lc {lc:.0}, disk-only {disk:.0}"),
+        numbers: format!("lc {}, disk-only {}", whole(lc), whole(disk)),
     };
     at_16(LC).zip(at_16(System::DiskOnly)).map(check).into_iter().collect()
 }

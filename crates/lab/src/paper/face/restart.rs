@@ -7,7 +7,7 @@ use super::grid::GSC;
 use super::{REDO_FROM_FLASH_MIN, RESTART_FACTOR_MIN};
 use crate::config::Redo;
 use crate::paper::{Check, Claim, Judged, Statement, Tolerance, judged};
-use crate::report::seconds;
+use crate::report::{seconds, whole};
 use crate::result::RestartResult;
 use entresol_core::System;
 
@@ -144,7 +144,11 @@ fn restart_factor(results: &[RestartResult], tolerance: Tolerance) -> Vec<Check>
         let interval = seconds(gsc.checkpoint_interval_s);
         let numbers = format!(
             "{factor:.1} × at {interval} s ({:.1} s, {} pages fetched / {:.1} s, {} pages, turnover {:.1})",
-            disk.restart_s, disk.redo_pages, gsc.restart_s, gsc.redo_pages, gsc.turnover
+            disk.restart_s,
+            whole(disk.redo_pages as f64),
+            gsc.restart_s,
+            whole(gsc.redo_pages as f64),
+            gsc.turnover
         );
         Check { agrees: tolerance.allows(factor), numbers }
     };

@@ -1,9 +1,10 @@
 //! FaCE's claims about throughput (figure 4, §2.3).
 
-use super::grid::{FACE, FACE_FAMILY, GR, GSC, Grid, LC, MLC_SIZES, TREND, Trend, ratio_check, whole};
+use super::grid::{FACE, FACE_FAMILY, GR, GSC, Grid, LC, MLC_SIZES, TREND, Trend, ratio_check};
 use super::{FACE_OVER_FLASH_ONLY_AT_10, GSC_OVER_FLASH_ONLY_ON_MLC, GSC_OVER_LC_ON_SLC};
 use crate::config::FIGURE_4;
 use crate::paper::{Check, Claim, Statement, Tolerance};
+use crate::report::whole;
 use crate::result::TpccResult;
 use entresol_core::System;
 use std::ops::RangeInclusive;
