@@ -89,6 +89,9 @@ pub fn package(arguments: &PackageArgs) -> Result<()> {
             bail!("{program} is needed to make packages: {how}");
         }
     }
+    if arguments.wheel {
+        wheel::needs()?;
+    }
     if let Some(file) = arguments.program.as_ref().filter(|file| !file.is_file()) {
         bail!("--program {}: is no file; name a built entresol", file.display());
     }

@@ -8,11 +8,16 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Makes it: its path. The licences of all that is compiled in are a file of the module.
-pub(super) fn make(release: &Release) -> Result<PathBuf> {
+/// Asks for maturin, before minutes of work for other packages.
+pub(super) fn needs() -> Result<()> {
     if find("maturin", &[]).is_none() {
         bail!("maturin is needed for a wheel: `pip install maturin`; Debian has no package of it");
     }
+    Ok(())
+}
+
+/// Makes it: its path. The licences of all that is compiled in are a file of the module.
+pub(super) fn make(release: &Release) -> Result<PathBuf> {
     let module = paths::repository().join("crates/python");
     // Git ignores it. The wheel is made of what is in the module's folder.
     let text = module.join("entresol/third-party-licences.txt");
