@@ -74,7 +74,7 @@ pub enum SimulationError {
     /// A layer of which the sample's share is too small.
     #[error(
         "a sample of {rate} of the pages leaves {scaled} of {pages} pages of {what}, too few to stand for all of them; \
-         sample {rate_min:.4} of the pages or more"
+         sample {rate_min:.4} of the pages or more, or replay the whole trace"
     )]
     SampleTooSmall {
         /// DRAM or flash.
