@@ -166,7 +166,10 @@ fn samples_stand_for_the_trace_and_say_how_sure_they_are() {
     refuse(&["--sample", "0.5", "--exact-devices"], &["--exact-devices", "sample"]);
     refused(&["mrc", "--trace", &trace, "--sizes", "100", "--sample", "0.1"], &["10 of 100 pages", "0.3200"]);
     refused(&["mrc", "--trace", &trace, "--sample", "0.0000001"], &["--sample", "sample more"]);
-    refused(&["advise", "--trace", &trace, "--sample", "0.01"], &["too few", "of the pages or more, or replay the whole trace"]);
+    refused(
+        &["advise", "--trace", &trace, "--sample", "0.01"],
+        &["too few", "of the pages or more, or replay the whole trace"],
+    );
 }
 
 #[test]

@@ -144,8 +144,11 @@ pub struct Advice {
     pub reason: Reason,
     /// How sure.
     pub sureness: Sureness,
-    /// All of that in words.
+    /// All of that in words: what to buy, what that saves, how long it lasts.
     pub sentence: String,
+    /// What it rests on, a sentence each.
+    #[serde(default)]
+    pub reasons: Vec<String>,
     /// What else is to be known before buying, a sentence each.
     pub warnings: Vec<String>,
     /// What is advised, then the best of each policy and mode; DRAM alone is among them.
@@ -189,6 +192,7 @@ pub(super) fn assemble(search: &Search<'_>, judged: &Judged, halves: &[Halves]) 
         reason: judged.reason,
         sureness: sureness(judged.verdict, pair),
         sentence: String::new(),
+        reasons: Vec::new(),
         warnings: Vec::new(),
         best: judged.best.iter().filter_map(find).map(show).collect(),
         tried: search.runs.iter().map(show).collect(),
@@ -202,6 +206,7 @@ pub(super) fn assemble(search: &Search<'_>, judged: &Judged, halves: &[Halves]) 
         years_min: question.years_min,
     };
     advice.sentence = words::sentence(&advice, &topics);
+    advice.reasons = words::reasons(&advice, &topics);
     advice.warnings = words::warnings(&advice, &topics);
     advice.digest = digest::of(&advice, 0);
     advice

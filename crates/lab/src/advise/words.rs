@@ -1,7 +1,7 @@
 //! The answer in a sentence, and what else is to be known before buying.
 
 use super::advice::{Advice, Candidate, Reason, Recommendation, Sureness};
-use crate::report::{amount, size_of, whole};
+use crate::report::{amount, size_of, time_of, whole};
 
 /// A flash device that lasts less is worth a warning.
 const YEARS_SHORT: f64 = 5.0;
@@ -20,41 +20,23 @@ pub(super) struct Topics {
     pub years_min: f64,
 }
 
-/// The recommendation in one sentence.
+/// The recommendation in three sentences at most: what to buy, what that saves, how long it lasts.
 pub(super) fn sentence(advice: &Advice, topics: &Topics) -> String {
-    format!("{}{}", recommendation(advice, topics).trim_end(), compulsory(advice, topics))
-}
-
-/// How much of the response nothing could avoid.
-fn compulsory(advice: &Advice, topics: &Topics) -> String {
-    let response = topics.advised.as_ref().map(|advised| advised.mean_response_us);
-    let share = response.map_or(0.0, |response| (advice.compulsory_us / response).min(1.0) * 100.0);
-    if share < FIRST_READS_PERCENT {
-        return String::new();
-    }
-    format!(
-        " Of that response {share:.0} % is what DRAM for every page would take too, for pages are read for the first time ({}); \
-         only the rest was weighed.",
-        time(advice.compulsory_us)
-    )
-}
-
-fn recommendation(advice: &Advice, topics: &Topics) -> String {
-    let sure = sure(advice.sureness);
     match (advice.verdict, &topics.advised) {
         (_, None) => "Nothing could be tried.".into(),
         (Recommendation::Flash, Some(flash)) => {
-            let others = compared(advice, flash, topics);
-            format!("Buy flash: {}. {others}{}{sure}", described(advice, flash), lasts(flash))
+            let alone = flash.gain.map_or(String::new(), |gain| {
+                format!(", and DRAM alone for the same money in {}", time_of(flash.mean_response_us * gain))
+            });
+            format!("Buy flash: {}{alone}.{}", described(advice, flash), lasts(flash))
         }
         (Recommendation::Unreachable, Some(nearest)) => format!(
             "Out of reach: nothing that was tried answers in {} on average. The nearest is {}.",
-            time(advice.target_us.unwrap_or(f64::NAN)),
+            time_of(advice.target_us.unwrap_or(f64::NAN)),
             described(advice, nearest)
         ),
         (Recommendation::NoFlash, Some(alone)) => {
-            let why = why_not(advice, alone, topics);
-            format!("No flash: {}. {why}{sure}", described(advice, alone))
+            format!("No flash: {}. {}", described(advice, alone), why_not(advice, alone, topics))
         }
     }
 }
@@ -62,51 +44,70 @@ fn recommendation(advice: &Advice, topics: &Topics) -> String {
 /// How long the flash lasts.
 fn lasts(flash: &Candidate) -> String {
     let years = flash.flash_lifetime_years.filter(|years| years.is_finite());
-    years.map_or(String::new(), |years| format!("At this pace it lasts {years:.1} years. "))
+    years.map_or(String::new(), |years| format!(" At this pace the flash lasts {years:.1} years."))
 }
 
-fn compared(advice: &Advice, flash: &Candidate, topics: &Topics) -> String {
-    let mut text = String::new();
-    if let Some(gain) = flash.gain {
-        text = format!("DRAM alone for the same money takes {}. ", time(flash.mean_response_us * gain));
+/// What the recommendation rests on, a sentence each.
+pub(super) fn reasons(advice: &Advice, topics: &Topics) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if advice.verdict == Recommendation::Flash {
+        reasons.extend(as_fast(advice, topics));
     }
-    let fast = |alone: &&Candidate| advice.target_us.is_some_and(|us| alone.mean_response_us <= us);
-    match (&topics.alone, advice.target_us) {
-        (Some(alone), Some(_)) if fast(&alone) => {
-            text.push_str(&format!("DRAM alone that is as fast costs {}. ", money(advice, alone.money)));
-        }
-        (_, Some(_)) => text.push_str("No DRAM that was tried is as fast alone. "),
-        _ => {}
+    if advice.verdict != Recommendation::Unreachable {
+        reasons.extend(sure(advice.sureness).map(str::to_owned));
     }
-    text
+    reasons.extend(compulsory(advice, topics));
+    reasons
+}
+
+/// How much of the response nothing could avoid.
+fn compulsory(advice: &Advice, topics: &Topics) -> Option<String> {
+    let response = topics.advised.as_ref()?.mean_response_us;
+    let share = (advice.compulsory_us / response).min(1.0) * 100.0;
+    (share >= FIRST_READS_PERCENT).then(|| {
+        format!(
+            "Of that response {share:.0} % is what DRAM for every page would take too, for pages are read for the first time \
+             ({}); only the rest was weighed.",
+            time_of(advice.compulsory_us)
+        )
+    })
+}
+
+/// What DRAM alone costs that is as fast.
+fn as_fast(advice: &Advice, topics: &Topics) -> Option<String> {
+    let target = advice.target_us?;
+    Some(match topics.alone.as_ref().filter(|alone| alone.mean_response_us <= target) {
+        Some(alone) => format!("DRAM alone that is as fast costs {}.", money(advice, alone.money)),
+        None => "No DRAM that was tried is as fast alone.".into(),
+    })
 }
 
 fn why_not(advice: &Advice, alone: &Candidate, topics: &Topics) -> String {
     let rival = topics.pair.as_ref().map(|pair| {
-        format!("the best with flash, {}, takes {}", layers(advice, pair), time(pair.mean_response_us))
+        format!("the best with flash, {}, takes {}", layers(advice, pair), time_of(pair.mean_response_us))
     });
     match (advice.reason, rival) {
         (Reason::Hurts, Some(rival)) => {
-            format!("Flash would make it slower: for the same money {rival}. ")
+            format!("Flash would make it slower: for the same money {rival}.")
         }
         (Reason::WearsOut, _) => {
-            format!("Every flash cache that was tried would be worn out within {} years. ", topics.years_min)
+            format!("Every flash cache that was tried would be worn out within {} years.", topics.years_min)
         }
-        (Reason::TooSmall, _) => "For this trace and money no flash cache is large enough to work. ".into(),
+        (Reason::TooSmall, _) => "For this trace and money no flash cache is large enough to work.".into(),
         (_, Some(rival)) if alone.dram_hit_rate >= HITS_HIGH => {
-            format!("Flash would not pay: DRAM answers nearly everything, and for the same money {rival}. ")
+            format!("Flash would not pay: DRAM answers nearly everything, and for the same money {rival}.")
         }
-        (_, Some(rival)) => format!("Flash would not pay: for the same money {rival}. "),
-        (_, None) => "Flash would not pay: nothing with flash costs less. ".into(),
+        (_, Some(rival)) => format!("Flash would not pay: for the same money {rival}."),
+        (_, None) => "Flash would not pay: nothing with flash costs less.".into(),
     }
 }
 
-fn sure(sureness: Sureness) -> &'static str {
+fn sure(sureness: Sureness) -> Option<&'static str> {
     match sureness {
-        Sureness::Sure => "Both halves of the trace say so.",
-        Sureness::Likely => "Both halves of the trace point there, one of them weakly.",
-        Sureness::Unsure => "The halves of the trace disagree: capture a longer one before buying.",
-        Sureness::Unknown => "",
+        Sureness::Sure => Some("Both halves of the trace say so."),
+        Sureness::Likely => Some("Both halves of the trace point there, one of them weakly."),
+        Sureness::Unsure => Some("The halves of the trace disagree: capture a longer one before buying."),
+        Sureness::Unknown => None,
     }
 }
 
@@ -147,10 +148,10 @@ pub(super) fn warnings(advice: &Advice, topics: &Topics) -> Vec<String> {
 /// A configuration with what it costs and gives.
 fn described(advice: &Advice, candidate: &Candidate) -> String {
     format!(
-        "{}, for {}, answers in {} on average",
+        "{}, for {}. It answers in {} on average",
         layers(advice, candidate),
         money(advice, candidate.money),
-        time(candidate.mean_response_us)
+        time_of(candidate.mean_response_us)
     )
 }
 
@@ -175,12 +176,4 @@ pub(super) fn layers(advice: &Advice, candidate: &Candidate) -> String {
 
 fn money(advice: &Advice, money: f64) -> String {
     format!("{} {}", amount(money), advice.currency)
-}
-
-fn time(us: f64) -> String {
-    match us {
-        us if us >= 1e6 => format!("{:.2} s", us / 1e6),
-        us if us >= 1e3 => format!("{:.2} ms", us / 1e3),
-        us => format!("{us:.1} µs"),
-    }
 }

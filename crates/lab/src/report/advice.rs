@@ -26,7 +26,9 @@ pub fn advice_report(advice: &Advice) -> Report {
 }
 
 fn notes(advice: &Advice) -> Vec<String> {
-    let mut notes = vec![
+    let mut notes = vec![advice.reasons.join(" ")];
+    notes.retain(|note| !note.is_empty());
+    notes.extend([
             format!(
                 "Every configuration was replayed with this trace. Money is for DRAM and flash of {}; capacities are paid for as \
                  far as they are used (3LA's assumption A1).",
@@ -34,7 +36,7 @@ fn notes(advice: &Advice) -> Vec<String> {
             ),
             "Decisions are those of the policies themselves; times are of a queueing model of the devices, in virtual time."
                 .into(),
-    ];
+    ]);
     if let Some((rate, hashes)) = advice.sample {
         notes.push(estimates(rate, hashes));
     }

@@ -24,7 +24,7 @@ pub use mrc::mrc_report;
 pub use reproduction::reproduction_report;
 pub use restart::restart_report;
 pub use simulation::simulation_report;
-pub use text::{amount, seconds, size_of, whole};
+pub use text::{amount, seconds, size_of, time_of, whole};
 pub use tpcc::tpcc_report;
 
 use serde::Serialize;

@@ -2,7 +2,7 @@
 //! it.
 
 use super::model::{Axis, Block, Chart, Column, Line, LineChart, Report, Section, Table};
-use super::text::{NONE, decimal, estimates, or_none, percent, whole, with_half};
+use super::text::{NONE, decimal, estimates, or_none, percent, time_of, whole, with_half};
 use crate::replay::{HalfWidths, SimulationResult};
 
 /// Relations shown for each run.
@@ -326,12 +326,12 @@ fn answer(results: &[SimulationResult]) -> Option<String> {
     let best = best?;
     let beside = bare
         .filter(|bare| has_flash(best) && bare.mean_response_us > 0.0)
-        .map(|bare| format!("; without flash {} µs", decimal(bare.mean_response_us, 1)));
+        .map(|bare| format!("; without flash {}", time_of(bare.mean_response_us)));
     Some(format!(
-        "Shortest mean response: {} with {} pages of flash, {} µs{}.",
+        "Shortest mean response: {} with {} pages of flash, {}{}.",
         name(best),
         whole(best.flash_pages.into()),
-        decimal(best.mean_response_us, 1),
+        time_of(best.mean_response_us),
         beside.unwrap_or_default()
     ))
 }

@@ -63,6 +63,15 @@ pub fn size_of(bytes: f64) -> String {
     }
 }
 
+/// Microseconds in the largest unit that leaves at least one before the point.
+pub fn time_of(us: f64) -> String {
+    match us {
+        us if us >= 1e6 => format!("{:.2} s", us / 1e6),
+        us if us >= 1e3 => format!("{:.2} ms", us / 1e3),
+        us => format!("{us:.1} µs"),
+    }
+}
+
 /// What numbers from so many samples are, each of a share of the pages.
 pub fn estimates(rate: f64, hashes: u32) -> String {
     match hashes {
@@ -102,6 +111,7 @@ mod tests {
     #[test]
     fn money_and_sizes_have_the_digits_that_matter() {
         assert_eq!([0.01234, 3.456, 1_234.5].map(amount), ["0.0123", "3.46", "1,234"]);
+        assert_eq!([0.5, 407.12, 12_950.0, 2.5e6].map(time_of), ["0.5 µs", "407.1 µs", "12.95 ms", "2.50 s"]);
         let sizes = [1.5 * 1099511627776.0, 1.5e9, 1048576.0, 2048.0, 100.0].map(size_of);
         assert_eq!(sizes, ["1.5 TiB", "1.4 GiB", "1.0 MiB", "2.0 KiB", "100 bytes"]);
     }
