@@ -2,7 +2,7 @@
 //! to disk. Nothing is drawn where stderr is not a terminal.
 
 use entresol_lab::config::Stage;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 use std::sync::{Mutex, PoisonError};
 
 /// Steps of a run's bar.
@@ -40,12 +40,20 @@ impl Bars {
         match stage {
             Stage::Loading(rows, rows_total) => {
                 bar.set_position(scaled(*rows as f64 / (*rows_total).max(1) as f64));
-                bar.set_message(format!("loading, {rows} of {rows_total} rows"));
+                bar.set_message(format!(
+                    "loading, {} of {} rows",
+                    HumanCount(*rows),
+                    HumanCount(*rows_total)
+                ));
             }
-            Stage::Warming(seconds) => bar.set_message(format!("warming up, {seconds:.0} s")),
+            Stage::Warming(seconds) => {
+                bar.reset_eta();
+                bar.set_message(format!("warming up, {seconds:.0} s"));
+            }
             Stage::Measuring(share) => {
                 bar.set_position(scaled(*share));
-                bar.set_message(format!("measuring, {:.0} %", share * 100.0));
+                let left = HumanDuration(bar.eta());
+                bar.set_message(format!("measuring, {:.0} %, {left:#} left", share * 100.0));
             }
             Stage::Checking => {
                 bar.set_position(STEPS);

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::output;
 use anyhow::Context;
 use entresol_block::{OpenError, Server, VolumeConfig, create_volume_with, is_half_made};
+use entresol_lab::report::{size_of, whole};
 use std::io::Write as _;
 
 /// Why a volume was not made.
@@ -86,10 +87,10 @@ pub fn run(args: &CreateArgs) -> Result<(), Failure> {
         _ => "A flushed write is on the disk. If the flash device is lost, nothing is.",
     };
     output::print(&format!(
-        "made the volume {name}: {} pages of {} bytes fit on flash; {}, {}\n{meaning}\n\
+        "made the volume {name}: {} pages of {} fit on flash; {}, {}\n{meaning}\n\
          keep {}: disk and flash are not opened without it\nserve it with: entresol serve {shown}\n",
-        config.slots,
-        config.page_bytes,
+        whole(config.slots as f64),
+        size_of(config.page_bytes as f64),
         config.policy,
         config.mode,
         config.label.display(),

@@ -8,6 +8,7 @@ use entresol_block::{
     Bypassed, Condition, ControlRequest, DeviceStatus, JournalStatus, Latency, Lost, UnderWay, VolumeStatus,
     inspect_volume,
 };
+use entresol_lab::report::{size_of, time_of, whole};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ pub fn run(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
         return output::print(&format!("{text}\n"));
     }
     let mut report = Report::default();
-    report.line("volume", format!("{}, {} bytes", config.name, status.volume_bytes));
+    report.line("volume", format!("{}, {}", config.name, size(status.volume_bytes)));
     report.state(&status);
     report.pages(&status);
     if status.running {
@@ -54,7 +55,7 @@ impl Report {
         if let Some(UnderWay { what, seconds, done, total }) = &status.under_way {
             let mut for_long = format!("{what} for {}", time(*seconds));
             if *total > 0 {
-                _ = write!(for_long, ", {done} of {total} pages are on disk");
+                _ = write!(for_long, ", {} of {} pages are on disk", count(*done), count(*total));
             }
             self.line("under way", if status.running { &for_long } else { what });
         }
@@ -71,10 +72,12 @@ impl Report {
         let VolumeStatus { pages, slots, page_bytes, dirty_pages, .. } = status;
         let is_known = status.running || status.under_way.is_none();
         if !status.detached && is_known {
-            self.line("pages", format!("{pages} of {slots}, each {page_bytes} bytes"));
-            let mut dirty = dirty_pages.to_string();
+            let share = share(*pages, *slots);
+            let (pages, slots) = (count(*pages), count(*slots));
+            self.line("pages", format!("{pages} of {slots} ({share}), each {}", size(*page_bytes)));
+            let mut dirty = count(*dirty_pages);
             if status.running {
-                let (most, percent) = (status.dirty_pages_max, percent(status.dirty_permille));
+                let (most, percent) = (count(status.dirty_pages_max), percent(status.dirty_permille));
                 _ = write!(dirty, " pages, {percent} % of the cache; the limit is {most}");
             }
             self.line("newer than disk", dirty);
@@ -82,15 +85,15 @@ impl Report {
         if status.policy.is_some() {
             let lost = match status.lost_without_flash_bytes {
                 0 => "nothing".to_owned(),
-                bytes => format!("{bytes} bytes"),
+                bytes => size(bytes),
             };
             self.line("lost without flash", lost);
         }
         if status.missing_pages > 0 {
-            self.line("only on failed flash", format!("{} pages", status.missing_pages));
+            self.line("only on failed flash", format!("{} pages", count(status.missing_pages)));
         }
         if status.journal_writes > 0 {
-            let writes = status.journal_writes;
+            let writes = count(status.journal_writes);
             let what = format!("{writes} acknowledged writes of a killed server, for the next start");
             self.line("journal has", what);
         }
@@ -102,7 +105,7 @@ impl Report {
             }
             let named: u64 = ranges.iter().map(|range| range.bytes).sum();
             if named < all {
-                self.line(name, format!("{} bytes in more ranges", all - named));
+                self.line(name, format!("{} in more ranges", size(all - named)));
             }
         }
     }
@@ -110,32 +113,38 @@ impl Report {
     /// What a server has done.
     fn work(&mut self, status: &VolumeStatus) {
         let requests = &status.requests;
-        let (reads, writes, flushes) = (requests.reads, requests.writes, requests.flushes);
-        let others = requests.others;
+        let (reads, writes, flushes) =
+            (count(requests.reads), count(requests.writes), count(requests.flushes));
+        let others = count(requests.others);
         let text = format!("{reads} reads, {writes} writes, {flushes} flushes, {others} others");
-        self.line("requests", format!("{text}; {} failed", requests.failed));
+        self.line("requests", format!("{text}; {} failed", count(requests.failed)));
         let hits = status.staging_hits + status.flash_hits;
         let reads = hits + status.disk_reads;
-        let share = hits as f64 * 100.0 / reads.max(1) as f64;
-        self.line("pages read", format!("{reads}, of which {hits} from the cache ({share:.1} %)"));
-        self.line("entered after reads", status.populated.to_string());
-        self.line("pages to flash, disk", format!("{}, {}", status.flash_writes, status.disk_writes));
+        let share = share(hits, reads);
+        self.line(
+            "pages read",
+            format!("{}, of which {} from the cache ({share})", count(reads), count(hits)),
+        );
+        self.line("entered after reads", count(status.populated));
+        let (flash, disk) = (count(status.flash_writes), count(status.disk_writes));
+        self.line("pages to flash, disk", format!("{flash} and {disk}"));
         if status.hits_to_disk_permille > 0 {
             let percent = percent(status.hits_to_disk_permille);
             self.line("hits sent to disk", format!("{percent} %, because flash is slower"));
         }
         if let Some(left) = status.flash_budget_left {
-            self.line("flash budget", format!("{left} bytes left"));
+            self.line("flash budget", format!("{} left", size(left)));
         }
         for Bypassed { why, reads, stayed_out, writes } in &status.bypassed {
             if reads + stayed_out + writes > 0 {
-                let pages =
-                    format!("{reads} pages read, {writes} written past flash; {stayed_out} not taken in");
+                let [reads, writes, out] = [reads, writes, stayed_out].map(|pages| count(*pages));
+                let pages = format!("{reads} pages read, {writes} written past flash; {out} not taken in");
                 self.line(&format!("bypass: {why}"), pages);
             }
         }
         for Latency { place, count, mean_us, median_us, p99_us } in &status.latencies {
-            let times = format!("{count}, mean {mean_us} us, half < {median_us} us, 99 % < {p99_us} us");
+            let [mean, median, p99] = [mean_us, median_us, p99_us].map(|us| time_of(*us as f64));
+            let times = format!("{}, mean {mean}, half < {median}, 99 % < {p99}", self::count(*count));
             self.line(place, times);
         }
     }
@@ -155,6 +164,18 @@ impl Report {
         let when = if status.running { "told at the start" } else { "notice" };
         status.start_notices.iter().for_each(|notice| self.line(when, notice));
     }
+}
+
+fn count(things: u64) -> String {
+    whole(things as f64)
+}
+
+fn size(bytes: u64) -> String {
+    size_of(bytes as f64)
+}
+
+fn share(part: u64, all: u64) -> String {
+    format!("{:.1} %", part as f64 * 100.0 / all.max(1) as f64)
 }
 
 fn percent(permille: u64) -> String {
@@ -188,7 +209,7 @@ fn state_of(device: &DeviceStatus, journal: Option<&JournalStatus>) -> String {
         _ = write!(text, " ({why})");
     }
     if let Some(JournalStatus { bytes, used_bytes }) = journal.filter(|_| device.device == "journal") {
-        _ = write!(text, ", {used_bytes} of {bytes} bytes used");
+        _ = write!(text, ", {} of {} used ({})", size(*used_bytes), size(*bytes), share(*used_bytes, *bytes));
     }
     let errors: Vec<String> = errors.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     if !errors.is_empty() {

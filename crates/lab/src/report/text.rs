@@ -8,9 +8,25 @@ pub fn percent(share: f64) -> String {
     decimal(share * 100.0, 1)
 }
 
-/// A number with `digits` decimals.
+/// A number with `digits` decimals, thousands set apart.
 pub fn decimal(value: f64, digits: usize) -> String {
-    if value.is_finite() { format!("{value:.digits$}") } else { NONE.into() }
+    if !value.is_finite() {
+        return NONE.into();
+    }
+    let shown = format!("{:.digits$}", value.abs());
+    let units = shown.find('.').unwrap_or(shown.len());
+    let mut text = String::with_capacity(shown.len() + units / 3 + 1);
+    for (index, digit) in shown.chars().enumerate() {
+        if index > 0 && index < units && (units - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 && shown.contains(|digit| ('1'..='9').contains(&digit)) {
+        format!("-{text}")
+    } else {
+        text
+    }
 }
 
 /// A number among others of which `largest` is the largest: two decimals where that is below ten, else none.
@@ -18,20 +34,9 @@ pub fn at_scale(value: f64, largest: f64) -> String {
     if largest.abs() < 10.0 { decimal(value, 2) } else { whole(value) }
 }
 
-/// A number without decimals, thousands set apart.
+/// A number without decimals.
 pub fn whole(value: f64) -> String {
-    if !value.is_finite() {
-        return NONE.into();
-    }
-    let digits = format!("{:.0}", value.abs());
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    if value < 0.0 && digits != "0" { format!("-{text}") } else { text }
+    decimal(value, 0)
 }
 
 /// An amount of money: four decimals below 1, none from a thousand on.
@@ -101,6 +106,9 @@ mod tests {
     fn thousands_are_set_apart() {
         let shown = [0.0, 999.4, 1000.0, 12_208.0, 1_234_567.0, -4_321.0].map(whole);
         assert_eq!(shown, ["0", "999", "1,000", "12,208", "1,234,567", "-4,321"]);
+        let shown = [(999.94, 1), (19_138.46, 1), (-1_000_000.5, 2), (-0.01, 1)];
+        let shown = shown.map(|(value, digits)| decimal(value, digits));
+        assert_eq!(shown, ["999.9", "19,138.5", "-1,000,000.50", "0.0"]);
     }
 
     #[test]
