@@ -263,39 +263,6 @@ fn a_flash_that_dies_while_the_journal_is_carried_out_does_not_bring_back_what_w
     assert!(lost.len() > 1, "it dies when the page is read, and before: {lost:?}");
 }
 
-/// A page is given up, and then the flash fails. What was lost stays so when that flash can be read again.
-#[test]
-fn what_was_lost_before_the_flash_fails_stays_lost() {
-    simulate(13, || {
-        let parts = Parts::new();
-        drop(parts.damaged());
-        parts.damage();
-        let (volume, _) = parts.open();
-        volume.write(BAD * PAGE + 512, &[7; 512], false).unwrap();
-        drop(volume);
-        parts.damage();
-        let plan = Arc::new(FaultPlan::none());
-        let flash = Arc::new(FaultyDevice::new("flash", parts.flash.fork("flash"), plan.clone()));
-        let journal = (parts.journal.clone() as Arc<dyn Device>, Uuid::NIL);
-        let (disk, label) = (parts.disk.clone(), parts.label.clone());
-        let (volume, _) = Volume::open_with_journal(disk, label, flash.clone(), options(), journal).unwrap();
-        assert_eq!(read(&volume, BAD), None);
-        let at = plan.operations() + 1;
-        plan.inject(Injection { at, device: None, fault: Fault::WriteError, forever: false });
-        (0..50).for_each(|page| volume.write(page * PAGE, &filled(page, 3), false).unwrap());
-        volume.flush().unwrap();
-        assert!(volume.status().missing_pages > 0, "it has failed");
-        drop(volume);
-        let parts = Parts { flash: Arc::new(flash.after_crash(&Survival::All)), ..parts };
-        parts.damage();
-        let (volume, _) = parts.open();
-        assert_eq!((read(&volume, BAD), read(&volume, BAD + 1)), (None, Some(filled(BAD + 1, 2))));
-        volume.write(BAD * PAGE, &filled(BAD, 3), true).unwrap();
-        assert_eq!(read(&volume, BAD), Some(filled(BAD, 3)));
-        volume.close().unwrap();
-    });
-}
-
 /// A server was killed right after a flush, the machine goes on, and the newest summary on flash is damaged.
 /// What was flushed is missed; without the journal, an older version would be served.
 #[test]
