@@ -155,6 +155,13 @@ pub(crate) fn read_missing(device: &dyn Device, label: &Label) -> Result<Missing
     })
 }
 
+/// The pages whose newest versions this record says to be on flash durably, or nowhere.
+pub(crate) fn on_flash_or_nowhere(found: &MissingPages) -> PageRanges {
+    let mut pages = PageRanges::of_list(&found.durable);
+    pages.add_all(&PageRanges::of_list(&found.given_up));
+    pages
+}
+
 impl Missing {
     /// No page is missing, and the flash is in use.
     pub(crate) fn none(rescue: Option<Arc<dyn Rescue>>) -> Self {
@@ -163,9 +170,8 @@ impl Missing {
 
     /// As `found` on the label's device, of a flash that failed.
     pub(crate) fn restored(found: &MissingPages, rescue: Arc<dyn Rescue>) -> Self {
-        let of = |list: &[PageRange]| PageRanges::of_list(list);
-        let (mut durable, staged, given_up) = (of(&found.durable), of(&found.staged), of(&found.given_up));
-        durable.add_all(&given_up);
+        let durable = on_flash_or_nowhere(found);
+        let [staged, given_up] = [&found.staged, &found.given_up].map(|list| PageRanges::of_list(list));
         let (sequence, cache, epoch) = (Some(found.sequence), found.cache, found.epoch);
         let record = Record { sequence, cache, epoch, is_named: false };
         let pages = LackingPages { durable, staged, lost: given_up.clone(), given_up };
@@ -178,8 +184,7 @@ impl Missing {
     /// one that was made for a failing flash, when power failed before the label said so: what was on its way
     /// to flash then does not count, and of what flash had durably, the cache has a newer version.
     pub(crate) fn restored_lost(found: &MissingPages, rescue: Option<Arc<dyn Rescue>>) -> Self {
-        let mut durable = PageRanges::of_list(&found.durable);
-        durable.add_all(&PageRanges::of_list(&found.given_up));
+        let durable = on_flash_or_nowhere(found);
         let (sequence, cache, epoch) = (Some(found.sequence), found.cache, found.epoch);
         let record = Record { sequence, cache, epoch, is_named: true };
         Self::new(LackingPages { lost: durable.clone(), durable, ..LackingPages::default() }, record, rescue)

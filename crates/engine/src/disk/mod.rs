@@ -22,7 +22,7 @@ pub use in_place::InPlaceDisk;
 pub(crate) use label::{LabelState, Labels, read_label, write_label};
 pub use layer::DiskLayer;
 pub(crate) use layer::open_unbound;
-pub(crate) use missing::{Missing, RANGES_AT_FIRST, read_missing};
+pub(crate) use missing::{Missing, RANGES_AT_FIRST, on_flash_or_nowhere, read_missing};
 pub(crate) use notes::DurableNotes;
 pub(crate) use pages::DiskPages;
 pub(crate) use ranges::PageRanges;

@@ -1,7 +1,7 @@
 //! Releases a disk from a cache that is not open.
 
 use crate::disk::binding::{begin_epoch, is_older_state};
-use crate::disk::{LabelState, Labels, PageRanges, read_label, read_missing, write_label};
+use crate::disk::{LabelState, Labels, on_flash_or_nowhere, read_label, read_missing, write_label};
 use crate::superblock::{needed_elsewhere, read_newest, write_all_copies};
 use crate::{TierError, TierOptions, claim};
 use entresol_device::Device;
@@ -109,10 +109,7 @@ pub fn disown(label_device: &dyn Device) -> Result<(), TierError> {
 pub fn lost_on(label_device: &dyn Device) -> Result<Vec<PageRange>, TierError> {
     match read_label(label_device)? {
         LabelState::Valid(Labels { newest, .. }) if newest.lost => {
-            let found = read_missing(label_device, &newest)?;
-            let mut lost = PageRanges::of_list(&found.durable);
-            lost.add_all(&PageRanges::of_list(&found.given_up));
-            Ok(lost.list())
+            Ok(on_flash_or_nowhere(&read_missing(label_device, &newest)?).list())
         }
         _ => Ok(Vec::new()),
     }
