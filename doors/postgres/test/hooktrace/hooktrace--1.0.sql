@@ -5,8 +5,10 @@ CREATE FUNCTION hooktrace_stat(OUT name text, OUT count bigint) RETURNS SETOF re
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- Does random things to an empty table and compares every page with what was written last. Raises an
--- error at the first difference. A fault leaves out one step of the cache for this table (model.c).
-CREATE FUNCTION hooktrace_model(relation regclass, steps int, seed bigint, fault text DEFAULT 'none')
+-- error at the first difference. A fault leaves out one step of the cache for this table (model.c). The cache's
+-- worker pauses before it hands a page down.
+CREATE FUNCTION hooktrace_model(relation regclass, steps int, seed bigint, fault text DEFAULT 'none',
+								pause_us int DEFAULT 0)
 RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-REVOKE ALL ON FUNCTION hooktrace_model(regclass, int, bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION hooktrace_model(regclass, int, bigint, text, int) FROM PUBLIC;

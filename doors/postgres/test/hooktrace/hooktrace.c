@@ -50,6 +50,7 @@ attach(void)
 	{
 		memset(shared, 0, sizeof(Shared));
 		shared->lock = &GetNamedLWLockTranche("hooktrace")->lock;
+		pg_atomic_init_u32(&shared->pause_us, 0);
 		for (int i = 0; i < COUNTERS; i++)
 			pg_atomic_init_u64(&shared->counters[i], 0);
 	}

@@ -35,6 +35,9 @@ PG_FUNCTION_INFO_V1(hooktrace_model);
 /* Most pages that the relation gets. */
 #define PAGES_MAX 700
 
+/* Between two tries to evict a page that another process holds. */
+#define EVICT_AGAIN_US 200
+
 #define MAGIC 0x656e7472
 
 typedef struct Stamp
@@ -231,13 +234,20 @@ recreate(Model *model)
 	model->n = 0;
 }
 
+/* Afterwards no buffer has the page. Another process may hold it for a while, as the worker does when it pulls. */
 static void
 evict(Model *model, BlockNumber block)
 {
-	Buffer		buffer = ReadBuffer(model->relation, block);
+	for (;;)
+	{
+		Buffer		buffer = ReadBuffer(model->relation, block);
 
-	ReleaseBuffer(buffer);
-	evict_buffer(buffer);
+		ReleaseBuffer(buffer);
+		if (evict_buffer(buffer))
+			return;
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(EVICT_AGAIN_US);
+	}
 }
 
 /* Without DRAM, as bulk writers do it. No buffer may have the page: see smgrwritev(). */
@@ -422,12 +432,14 @@ hooktrace_model(PG_FUNCTION_ARGS)
 
 	shared->unchecked = fault == FAULT_NONE ? (RelFileLocator) {0} : model->relation->rd_locator;
 	leave_out(fault, model->relation->rd_locator);
+	pg_atomic_write_u32(&shared->pause_us, PG_GETARG_INT32(4));
 	PG_TRY();
 	{
 		run(model, steps);
 	}
 	PG_FINALLY();
 	{
+		pg_atomic_write_u32(&shared->pause_us, 0);
 		/* What a fault has left in the cache does not fit the file. */
 		leave_out(FAULT_NONE, model->relation->rd_locator);
 		flash_cache->forget_relation(model->relation->rd_locator);

@@ -123,6 +123,8 @@ stage(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, const char *p
 			check_clean(&key, lsn);
 	}
 
+	if ((flags & FLASH_STAGE_PULL) != 0 && pg_atomic_read_u32(&shared->pause_us) > 0)
+		pg_usleep(pg_atomic_read_u32(&shared->pause_us));
 	taken = inner->stage(rlocator, fork, block, page, lsn, flags);
 	if (taken && dirty)
 	{
