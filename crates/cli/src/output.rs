@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
-use entresol_lab::report::terminal::TEXT_WIDTH;
+use entresol_lab::report::terminal::Widths;
 use entresol_runtime::say;
 use std::fs::{File, Permissions};
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -32,10 +32,12 @@ pub fn colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Columns of running text: those of the terminal, or as many as are read with ease.
-pub fn width() -> usize {
-    let wide = if std::io::stdout().is_terminal() { textwrap::termwidth() } else { TEXT_WIDTH };
-    wide.min(TEXT_WIDTH)
+/// Columns of stdout.
+pub fn widths() -> Widths {
+    match std::io::stdout().is_terminal() {
+        true => Widths::of_terminal(textwrap::termwidth()),
+        false => Widths::UNBOUND,
+    }
 }
 
 /// A file to be written at the end.

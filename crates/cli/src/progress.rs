@@ -1,12 +1,18 @@
-//! Progress bars on stderr: of an experiment, one for the load and one for each run; of pages that are copied
-//! to disk. Nothing is drawn where stderr is not a terminal.
+//! Progress bars on stderr, with a rate and the time left: of an experiment, one for the load and one for each
+//! run; of runs over a trace; of anything that is counted. Nothing is drawn where stderr is not a terminal.
 
 use entresol_lab::config::Stage;
-use indicatif::{HumanCount, HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
-use std::sync::{Mutex, PoisonError};
+use indicatif::{
+    HumanBytes, HumanCount, HumanDuration, MultiProgress, ProgressBar, ProgressState, ProgressStyle,
+};
+use std::fmt::{self, Write};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Steps of a run's bar.
 const STEPS: u64 = 1000;
+/// A bar is drawn with them: done, its end, not done.
+const CHARS: &str = "━╸─";
 
 /// The bars of one experiment.
 pub struct Bars {
@@ -23,7 +29,7 @@ impl Bars {
         let template = format!("{{prefix:{width}}}  {{bar:32.cyan/dim}}  {{msg}}");
         let style = ProgressStyle::with_template(&template)
             .expect("the template is fixed but for a width")
-            .progress_chars("━╸─");
+            .progress_chars(CHARS);
         let bar = |name: &str| {
             let bar = all.add(ProgressBar::new(STEPS).with_style(style.clone()).with_prefix(name.to_owned()));
             bar.set_message("waiting");
@@ -72,6 +78,8 @@ impl Bars {
 pub struct Share {
     bar: ProgressBar,
     shares: Mutex<Vec<f64>>,
+    /// Requests of all runs; 0: only shares are known.
+    requests: u64,
 }
 
 impl Share {
@@ -80,9 +88,15 @@ impl Share {
         let style =
             ProgressStyle::with_template("{prefix}  {bar:32.cyan/dim}  {percent} %, {eta} left  {msg}")
                 .expect("the template is fixed")
-                .progress_chars("━╸─");
+                .progress_chars(CHARS);
         let bar = ProgressBar::new(STEPS).with_style(style).with_prefix(name.to_owned());
-        Self { bar, shares: Mutex::new(vec![0.0; runs.max(1)]) }
+        Self { bar, shares: Mutex::new(vec![0.0; runs.max(1)]), requests: 0 }
+    }
+
+    /// Shows how many requests a second are replayed, as all runs together have so many.
+    pub fn of_requests(mut self, requests: u64) -> Self {
+        self.requests = requests;
+        self
     }
 
     /// Shows the present step, and the share of all that is done.
@@ -95,7 +109,12 @@ impl Share {
     pub fn show(&self, run: usize, share: f64) {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         shares[run] = share;
-        self.bar.set_position(scaled(shares.iter().sum::<f64>() / shares.len() as f64));
+        let share = shares.iter().sum::<f64>() / shares.len() as f64;
+        self.bar.set_position(scaled(share));
+        let rate = share * self.requests as f64 / self.bar.elapsed().as_secs_f64().max(1e-3);
+        if rate >= 1.0 {
+            self.bar.set_message(format!("{} requests/s", HumanCount(rate as u64)));
+        }
     }
 }
 
@@ -118,27 +137,73 @@ fn scaled(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * STEPS as f64) as u64
 }
 
-/// The bar of pages that are copied to disk. It is removed when this is dropped.
-pub struct Copying(ProgressBar);
+/// A bar of one thing that is counted. It is removed when this is dropped.
+#[derive(Clone)]
+pub struct Counted(Arc<Bar>);
 
-impl Copying {
-    /// A bar for so many pages.
-    pub fn begin(total: u64) -> Self {
-        let style = ProgressStyle::with_template(
-            "to disk  {bar:32.cyan/dim}  {human_pos} of {human_len} pages, {per_sec}, {eta} left",
+struct Bar(ProgressBar);
+
+impl Counted {
+    /// Of `unit`, as in "reading  ━━━  1,200 of 4,800 groups, 300/s, 12s left".
+    pub fn new(name: &str, unit: &str) -> Self {
+        let template = format!(
+            "{{prefix}}  {{bar:32.cyan/dim}}  {{human_pos}} of {{human_len}} {unit}, {{rate}}/s, {{eta}} left"
         );
-        let style = style.expect("the template is fixed").progress_chars("━╸─");
-        Self(ProgressBar::new(total).with_style(style))
+        Self::styled(name, &template, |state, out| write!(out, "{}", HumanCount(state.per_sec() as u64)))
     }
 
-    /// So many pages are there.
+    /// Of bytes.
+    pub fn of_bytes(name: &str) -> Self {
+        let template =
+            "{prefix}  {bar:32.cyan/dim}  {binary_bytes} of {binary_total_bytes}, {rate}/s, {eta} left";
+        Self::styled(name, template, |state, out| write!(out, "{}", HumanBytes(state.per_sec() as u64)))
+    }
+
+    fn styled(name: &str, template: &str, rate: fn(&ProgressState, &mut dyn Write) -> fmt::Result) -> Self {
+        let style = ProgressStyle::with_template(template)
+            .expect("the template is fixed but for a unit")
+            .progress_chars(CHARS)
+            .with_key("rate", move |state: &ProgressState, out: &mut dyn Write| {
+                // A rate that cannot be shown is left out.
+                let _ = rate(state, out);
+            });
+        Self(Arc::new(Bar(ProgressBar::new(0).with_style(style).with_prefix(name.to_owned()))))
+    }
+
+    /// So many of `total` are done.
     pub fn show(&self, done: u64, total: u64) {
-        self.0.set_length(total);
-        self.0.set_position(done);
+        let Bar(bar) = &*self.0;
+        if bar.length() != Some(total) {
+            bar.set_length(total);
+        }
+        bar.set_position(done);
     }
 }
 
-impl Drop for Copying {
+/// Bytes that are written, as many as there will be: not known before. It is removed when this is dropped.
+pub struct Written(ProgressBar);
+
+impl Written {
+    /// None yet.
+    pub fn begin() -> Self {
+        let style =
+            ProgressStyle::with_template("writing  {spinner}  {binary_bytes}, {binary_bytes_per_sec}");
+        Self(ProgressBar::new_spinner().with_style(style.expect("the template is fixed")))
+    }
+
+    /// What is written to `out` counts.
+    pub fn to<W: io::Write>(&self, out: W) -> impl io::Write {
+        self.0.wrap_write(out)
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Drop for Bar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
@@ -166,6 +231,14 @@ mod tests {
         share.show(0, 1.0);
         share.show(3, 0.5);
         assert_eq!(share.bar.position(), 375);
+    }
+
+    #[test]
+    fn a_counted_bar_shows_what_it_was_told() {
+        let bar = Counted::new("checking", "groups");
+        bar.clone().show(3, 8);
+        let Bar(drawn) = &*bar.0;
+        assert_eq!((drawn.position(), drawn.length(), drawn.is_finished()), (3, Some(8), false));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use entresol_core::System;
 use entresol_lab::config::FIGURE_4;
 use entresol_lab::paper::face;
-use entresol_lab::report::terminal::TEXT_WIDTH;
+use entresol_lab::report::terminal::Widths;
 use entresol_lab::report::{Report, html, json, restart_report, terminal, tpcc_report};
 use entresol_lab::result::{RestartResult, TpccResult};
 use expect_test::expect_file;
@@ -144,20 +144,20 @@ fn self_contained(page: &str) {
 #[test]
 fn one_size_in_a_terminal() {
     let report = tpcc_report(&tpcc_results(&[8.0]), &extra());
-    expect_file!["golden/tpcc-one-size.txt"].assert_eq(&terminal::render(&report, false, TEXT_WIDTH));
+    expect_file!["golden/tpcc-one-size.txt"].assert_eq(&terminal::render(&report, false, Widths::UNBOUND));
 }
 
 #[test]
 fn all_sizes_in_a_terminal() {
     let report = tpcc_report(&tpcc_results(&face::FLASH_PERCENTS), &extra());
-    expect_file!["golden/tpcc-all-sizes.txt"].assert_eq(&terminal::render(&report, false, TEXT_WIDTH));
+    expect_file!["golden/tpcc-all-sizes.txt"].assert_eq(&terminal::render(&report, false, Widths::UNBOUND));
 }
 
 /// Runs that test no claim, as those on real devices do, say so in one line.
 #[test]
 fn unjudged_claims_take_one_line() {
     let results: Vec<_> = tpcc_results(&[8.0]).into_iter().filter(|run| run.system == "disk-only").collect();
-    let text = terminal::render(&tpcc_report(&results, &extra()), false, TEXT_WIDTH);
+    let text = terminal::render(&tpcc_report(&results, &extra()), false, Widths::UNBOUND);
     assert!(!text.contains("needs"), "{text}");
     assert_eq!(text.matches("None of the paper's 22 claims is judged by these runs.").count(), 1, "{text}");
 }
@@ -165,20 +165,20 @@ fn unjudged_claims_take_one_line() {
 #[test]
 fn restarts_in_a_terminal() {
     let report = restart_report(&restart_results(), &[]);
-    expect_file!["golden/restart.txt"].assert_eq(&terminal::render(&report, false, TEXT_WIDTH));
+    expect_file!["golden/restart.txt"].assert_eq(&terminal::render(&report, false, Widths::UNBOUND));
 }
 
 #[test]
 fn colour_changes_nothing_but_colour() {
     let report = tpcc_report(&tpcc_results(&[8.0]), &[]);
-    let coloured = terminal::render(&report, true, TEXT_WIDTH);
+    let coloured = terminal::render(&report, true, Widths::UNBOUND);
     let mut plain = coloured.clone();
     for code in ["0", "1", "2", "31", "32"] {
         plain = plain.replace(&format!("\x1b[{code}m"), "");
     }
     assert_ne!(coloured, plain);
     let shown: Vec<_> = plain.lines().map(str::trim_end).collect();
-    let expected = terminal::render(&report, false, TEXT_WIDTH);
+    let expected = terminal::render(&report, false, Widths::UNBOUND);
     assert_eq!(shown, expected.lines().collect::<Vec<_>>());
 }
 
@@ -202,7 +202,9 @@ fn pages_hold_everything_and_need_nothing() {
 fn no_results_make_a_report_all_the_same() {
     let reports: [Report; 2] = [tpcc_report(&[], &[]), restart_report(&[], &[])];
     for report in reports {
-        assert!(terminal::render(&report, false, TEXT_WIDTH).contains("TPC-C workload, not a TPC result."));
+        assert!(
+            terminal::render(&report, false, Widths::UNBOUND).contains("TPC-C workload, not a TPC result.")
+        );
         self_contained(&html::render(&report));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is held of the content but its head and one buffer, whatever its length.
 
-use crate::{Place, TraceError};
+use crate::{Place, TraceError, Watch};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -56,14 +56,37 @@ pub(crate) struct Input<'a> {
 }
 
 impl Input<'static> {
-    /// Opens a file.
-    pub fn open(path: &Path) -> Result<Self, TraceError> {
+    /// Opens a file, whose reads are told to `watch`.
+    pub fn open(path: &Path, watch: Option<Watch>) -> Result<Self, TraceError> {
         let io = |source| TraceError::Io { path: path.to_owned(), action: "opening", source };
         let file = File::open(path).map_err(io)?;
         if file.metadata().map_err(io)?.is_dir() {
             return Err(io(io::Error::new(ErrorKind::IsADirectory, "it is a folder, not a file")));
         }
-        Self::new(path, file)
+        match watch {
+            None => Self::new(path, file),
+            Some(watch) => {
+                let all = file.metadata().map_err(io)?.len();
+                Self::new(path, Watched { file, done: 0, all, watch })
+            }
+        }
+    }
+}
+
+/// A file whose reads are told.
+struct Watched {
+    file: File,
+    done: u64,
+    all: u64,
+    watch: Watch,
+}
+
+impl Read for Watched {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(into)?;
+        self.done += read as u64;
+        self.watch.tell(self.done, self.all);
+        Ok(read)
     }
 }
 

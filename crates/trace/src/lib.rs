@@ -29,7 +29,7 @@ pub use columns::{Column, Columns, Layout, OpWords, Separator, Unit};
 pub use error::{Place, TraceError};
 pub use format::Format;
 pub use info::{Info, RelationInfo, Reuse, WorkingSet};
-pub use options::{ReadOptions, Stream};
+pub use options::{ReadOptions, Stream, Watch};
 pub use read::{files_of, read, read_from, read_samples, read_samples_from};
 pub use record::Recorder;
 pub use relations::{RelationId, Relations};

@@ -1,7 +1,9 @@
 //! How a trace is to be read.
 
 use crate::{Columns, Format, Sample, TraceError};
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Which of two streams, where a capture holds both (PostgreSQL): references to the database's buffer pool,
 /// or those to a cache below it. Formats with one stream have that one, whatever it is of; to ask them for
@@ -47,6 +49,36 @@ pub struct ReadOptions {
     pub relations: Option<PathBuf>,
     /// Samples to be taken, for [`crate::read_samples`].
     pub samples: Vec<Sample>,
+    /// Is told how far the read of a file is.
+    pub watch: Option<Watch>,
+}
+
+/// Is told how much of a file is read, and how much there is: bytes as they are in the file, compressed or
+/// not; of a Parquet file, rows.
+#[derive(Clone)]
+pub struct Watch(Arc<dyn Fn(u64, u64) + Send + Sync>);
+
+impl Watch {
+    /// Lets `tell` know.
+    pub fn new(tell: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+
+    pub(crate) fn tell(&self, done: u64, all: u64) {
+        (self.0)(done, all);
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
+}
+
+impl PartialEq for Watch {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// Smallest page: a sector.

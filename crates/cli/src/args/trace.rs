@@ -94,6 +94,7 @@ impl ReadArgs {
             page_bytes: self.page_bytes,
             relations: self.relations.clone(),
             samples: Vec::new(),
+            watch: None,
         })
     }
 }

@@ -3,6 +3,7 @@
 use super::storage;
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::Counted;
 use anyhow::Context;
 use entresol_engine::CheckReport;
 use std::path::Path;
@@ -14,7 +15,10 @@ pub fn run(flash: &Path, disk: Option<&Path>) -> Result<(), Failure> {
     if let Some(disk) = &disk {
         storage::refuse_volume("check", flash, &*device, &**disk)?;
     }
-    let report = entresol_engine::check(&*device, disk).with_context(|| flash.display().to_string())?;
+    let bar = Counted::new("checking", "groups or slots");
+    let report = entresol_engine::check_watched(&*device, disk, &mut |done, all| bar.show(done, all));
+    drop(bar);
+    let report = report.with_context(|| flash.display().to_string())?;
     tell(&report, flash)
 }
 

@@ -85,8 +85,8 @@ pub fn run(slots: u32) -> Result<(), Failure> {
         "DRAM of the flash directory, index included, for {} slots of 4 KiB\n\n",
         whole(f64::from(slots))
     );
-    let sce = fragments(slots);
-    text.push_str(&terminal::render_table(&policies(slots, &sce)));
+    let (sce, width) = (fragments(slots), output::widths().table);
+    text.push_str(&terminal::render_table(&policies(slots, &sce), width));
     text.push_str(
         "\nRaw pages have their checksum in the directory: 4 bytes more. PostgreSQL's have it in their header. A dash: not possible\n\
          with this policy.\n",
@@ -100,9 +100,8 @@ pub fn run(slots: u32) -> Result<(), Failure> {
     ] {
         write!(text, "\nThe region of {name}, section by section\n\n")
             .expect("writing to a String cannot fail");
-        text.push_str(&terminal::render_table(&sections_table(
-            &sections(&Config::new(policy, slots)).collect::<Vec<_>>(),
-        )));
+        let sections: Vec<_> = sections(&Config::new(policy, slots)).collect();
+        text.push_str(&terminal::render_table(&sections_table(&sections), width));
     }
     write!(
         text,
@@ -112,7 +111,7 @@ pub fn run(slots: u32) -> Result<(), Failure> {
         sce.fragment_pages
     )
     .expect("writing to a String cannot fail");
-    text.push_str(&terminal::render_table(&sections_table(&fragment_sections(&sce))));
+    text.push_str(&terminal::render_table(&sections_table(&fragment_sections(&sce)), width));
     let engine = FragmentOptions::new(slots).with_fragments(sce.fragment_pages, sce.slots);
     writeln!(
         text,

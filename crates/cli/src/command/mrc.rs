@@ -18,7 +18,7 @@ pub fn run(args: &MrcArgs) -> Result<(), Failure> {
     let outputs =
         Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref(), &args.source.files()?)?;
     let source = Source::read(&args.source)?;
-    let bar = Share::new("curves", 1);
+    let bar = Share::new("curves", 1).of_requests(source.requests() * args.policies.len() as u64);
     let curves = curves(args, &source, &|share| bar.show(0, share))?;
     drop(bar);
     outputs.show(&report::mrc_report(&curves), &curves)

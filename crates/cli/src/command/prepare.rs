@@ -265,7 +265,7 @@ impl Outputs {
         if let Some(file) = &self.html {
             file.write(html::render(report).as_bytes())?;
         }
-        output::print(&terminal::render(report, output::colour(), output::width()))
+        output::print(&terminal::render(report, output::colour(), output::widths()))
     }
 }
 

@@ -22,7 +22,8 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref(), &inputs)?;
     let source = Source::read(&args.source)?;
     let configs = configs(args, &source)?;
-    let bar = Share::new("simulating", configs.len());
+    let requests = source.requests() * configs.len() as u64;
+    let bar = Share::new("simulating", configs.len()).of_requests(requests);
     let results = replay::simulate(source.workload(), &configs, &|run, share| bar.show(run, share))?;
     drop(bar);
     outputs.show(&report::simulation_report(&results), &results)

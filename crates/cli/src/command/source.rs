@@ -31,7 +31,9 @@ impl Source {
             Some((rate, hashes)) => {
                 let samples = (1..=hashes).map(|seed| Sample::new(rate, seed.into()));
                 options.samples = samples.collect::<Result<_, _>>().map_err(trace::refused)?;
+                options.watch = Some(trace::watch());
                 let samples = entresol_trace::read_samples(&args.trace, &options).map_err(trace::refused)?;
+                options.watch = None;
                 if let Some(empty) = samples.iter().find(|sample| sample.trace.is_empty()) {
                     return Err(Failure::input(format!(
                         "{}: none of the pages of {} is in a sample; sample more of them with --sample",
@@ -73,6 +75,14 @@ impl Source {
         }
         (source.records, source.measure_from) = (0..measured.end, measured.start);
         Ok(source)
+    }
+
+    /// Requests of a replay; of samples, of all of them.
+    pub fn requests(&self) -> u64 {
+        match &self.content {
+            Content::Whole(_) => self.records.len() as u64,
+            Content::Samples(samples) => samples.iter().map(|sample| sample.trace.len() as u64).sum(),
+        }
     }
 
     /// The records to replay.

@@ -3,9 +3,16 @@
 use crate::args::{ConvertArgs, GenerateArgs, InfoArgs, Kind, Trace as What};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
-use entresol_trace::generate::{self, Mix, Popularity, Scans, Source, TpccModel};
-use entresol_trace::{Compression, Format, Info, ReadOptions, Trace, TraceError, files_of};
+use crate::progress::{Counted, Written};
+use entresol_runtime::say::thousands;
+use entresol_trace::generate::{self, Mix, Popularity, Scans, Source, Take, TpccModel};
+use entresol_trace::{Compression, Format, Info, Op, ReadOptions, Trace, TraceError, Watch, files_of};
+use std::cell::Cell;
+use std::io;
 use std::path::Path;
+
+/// References between two looks at the bar.
+const SHOWN_EVERY: u64 = 1 << 16;
 
 /// Carries the request out.
 pub fn run(what: &What) -> Result<(), Failure> {
@@ -18,9 +25,17 @@ pub fn run(what: &What) -> Result<(), Failure> {
 
 /// Reads a trace; whatever keeps it from being read is bad input.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, Failure> {
-    let trace = entresol_trace::read(path, options).map_err(refused)?;
+    let watched = ReadOptions { watch: Some(watch()), ..options.clone() };
+    let trace = entresol_trace::read(path, &watched).map_err(refused)?;
+    drop(watched);
     tell_left_out(&trace);
     Ok(trace)
+}
+
+/// The bar of a file that is read.
+pub fn watch() -> Watch {
+    let bar = Counted::of_bytes("reading");
+    Watch::new(move |done, all| bar.show(done, all))
 }
 
 /// Says how many requests are not in a trace, if there are any.
@@ -68,36 +83,83 @@ fn make(args: &GenerateArgs) -> Result<(), Failure> {
         seed: args.seed,
     };
     match args.kind {
-        Kind::Tpcc => made(&tpcc, TpccModel::generate, args.to, &out),
-        Kind::Uniform => made(&mix(args, Popularity::Uniform), Mix::generate, args.to, &out),
-        Kind::Zipf => made(&mix(args, Popularity::Zipf { skew: args.skew }), Mix::generate, args.to, &out),
-        Kind::Pareto => made(&mix(args, Popularity::Pareto { h: args.pareto }), Mix::generate, args.to, &out),
-        Kind::Sequential => made(&mix(args, Popularity::Sequential), Mix::generate, args.to, &out),
+        Kind::Tpcc => made((&tpcc, TpccModel::generate), args, &out),
+        Kind::Uniform => made((&mix(args, Popularity::Uniform), Mix::generate), args, &out),
+        Kind::Zipf => made((&mix(args, Popularity::Zipf { skew: args.skew }), Mix::generate), args, &out),
+        Kind::Pareto => made((&mix(args, Popularity::Pareto { h: args.pareto }), Mix::generate), args, &out),
+        Kind::Sequential => made((&mix(args, Popularity::Sequential), Mix::generate), args, &out),
     }
 }
+
+/// Makes the whole trace in memory.
+type InMemory<S> = fn(&S) -> Result<Trace, TraceError>;
 
 /// Writes what `source` makes: as it is made, if the format allows that, so that memory is for its pages
 /// only.
 fn made<S: Source>(
-    source: &S,
-    in_memory: fn(&S) -> Result<Trace, TraceError>,
-    format: Format,
+    (source, in_memory): (&S, InMemory<S>),
+    args: &GenerateArgs,
     out: &OutputFile,
 ) -> Result<(), Failure> {
+    let format = args.to;
     source.check().map_err(refused)?;
     if format != Format::Entresol {
         return write(&in_memory(source).map_err(refused)?, format, out);
     }
     let compression = Compression::of(out.path());
+    let bar = Counted::new("making", "references");
+    let source = Shown { source, bar, references: args.references, made: Cell::new(0) };
     let (requests, pages) =
-        out.write_with(|file| Ok(generate::write_as_made(source, out.path(), compression, file)?))?;
+        out.write_with(|file| Ok(generate::write_as_made(&source, out.path(), compression, file)?))?;
+    drop(source);
     written(requests, pages, format, out)
+}
+
+/// A source that shows how far it is. It makes all records twice: a half of the bar each time.
+struct Shown<'a, S> {
+    source: &'a S,
+    bar: Counted,
+    references: u64,
+    made: Cell<u64>,
+}
+
+impl<S: Source> Source for Shown<'_, S> {
+    fn name(&self) -> String {
+        self.source.name()
+    }
+
+    fn page_bytes(&self) -> u32 {
+        self.source.page_bytes()
+    }
+
+    fn objects(&self) -> Vec<&'static str> {
+        self.source.objects()
+    }
+
+    fn check(&self) -> Result<(), TraceError> {
+        self.source.check()
+    }
+
+    fn each(&self, take: &mut Take<'_>) -> io::Result<()> {
+        self.source.each(&mut |page, op, time_us| {
+            let made = self.made.get() + u64::from(op != Op::Dirty);
+            self.made.set(made);
+            if made.is_multiple_of(SHOWN_EVERY) {
+                self.bar.show(made / 2, self.references);
+            }
+            take(page, op, time_us)
+        })
+    }
 }
 
 /// Reports the written trace.
 fn written(requests: u64, pages: u64, format: Format, out: &OutputFile) -> Result<(), Failure> {
     let shown = out.path().display();
-    output::print(&format!("{shown}: {requests} requests to {pages} pages, {format}\n"))
+    output::print(&format!(
+        "{shown}: {} requests to {} pages, {format}\n",
+        thousands(requests),
+        thousands(pages)
+    ))
 }
 
 fn mix(args: &GenerateArgs, popularity: Popularity) -> Mix {
@@ -120,8 +182,11 @@ fn mix(args: &GenerateArgs, popularity: Popularity) -> Mix {
 /// Writes a trace, and reports it and its losses.
 pub fn write(trace: &Trace, format: Format, out: &OutputFile) -> Result<(), Failure> {
     let compression = Compression::of(out.path());
-    let losses =
-        out.write_with(|file| Ok(entresol_trace::write(trace, format, out.path(), compression, file)?))?;
+    let bar = Written::begin();
+    let losses = out.write_with(|file| {
+        Ok(entresol_trace::write(trace, format, out.path(), compression, bar.to(file))?)
+    })?;
+    drop(bar);
     let lost = losses.to_string();
     if !lost.is_empty() {
         output::notice(&format!("the {format} format cannot hold all of the trace: {lost}"));

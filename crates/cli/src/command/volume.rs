@@ -4,7 +4,7 @@ use super::{create, journal, resize, status};
 use crate::args::{LossArgs, Volume, VolumeArgs};
 use crate::failure::Failure;
 use crate::output;
-use crate::progress::Copying;
+use crate::progress::Counted;
 use anyhow::Context;
 use entresol_block::{
     ControlReply, ControlRequest, Loss, OpenError, VolumeConfig, VolumeStatus, ask, change_policy,
@@ -73,7 +73,8 @@ pub(super) fn asked(
 ) -> Result<Option<VolumeStatus>, Failure> {
     let socket = VolumeConfig::control_socket(args.socket.as_ref().unwrap_or(&config.socket));
     let mut bar = None;
-    let progress = |done, total| bar.get_or_insert_with(|| Copying::begin(total)).show(done, total);
+    let progress =
+        |done, total| bar.get_or_insert_with(|| Counted::new("to disk", "pages")).show(done, total);
     let reply = ask(&socket, request, progress)
         .with_context(|| format!("asking the server at {}", socket.display()))?;
     drop(bar);

@@ -24,8 +24,20 @@ use std::sync::Arc;
 /// # Errors
 /// [`TierError::Device`] if a device cannot be read. Everything else is in the report.
 pub fn check(flash: &dyn Device, disk: Option<Arc<dyn Device>>) -> Result<CheckReport, TierError> {
+    check_watched(flash, disk, &mut |_, _| {})
+}
+
+/// As [`check`]. `progress` is told how many groups, or slots, are read, and how many there are.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_watched(
+    flash: &dyn Device,
+    disk: Option<Arc<dyn Device>>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CheckReport, TierError> {
     let mut report = CheckReport::default();
-    match examine(flash, disk, &mut report) {
+    match examine(flash, disk, &mut report, progress) {
         Err(error @ TierError::Device { .. }) => Err(error),
         Err(error) => {
             report.fault(error.to_string());
@@ -39,6 +51,7 @@ fn examine(
     flash: &dyn Device,
     disk: Option<Arc<dyn Device>>,
     report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), TierError> {
     let copies = superblocks(flash)?;
     let superblock = newest(&copies)?;
@@ -60,7 +73,7 @@ fn examine(
     };
     if kept {
         let disk = disk.map(|device| home_of(device, &superblock));
-        return check_slots(flash, disk, &superblock, &options, report);
+        return check_slots(flash, disk, (&superblock, &options), report, progress);
     }
     if superblock.policy.placement() == Placement::Slots {
         report
@@ -91,7 +104,7 @@ fn examine(
                 .to_owned(),
         );
     }
-    Pages { reader, partition: &partition, disk, report }.check(&groups)
+    Pages { reader, partition: &partition, disk, report }.check(&groups, progress)
 }
 
 fn home_of(device: Arc<dyn Device>, superblock: &Superblock) -> DiskPages {
@@ -235,12 +248,17 @@ struct Pages<'a, 'r> {
 }
 
 impl Pages<'_, '_> {
-    fn check(&mut self, groups: &[ScannedGroup]) -> Result<(), TierError> {
+    fn check(
+        &mut self,
+        groups: &[ScannedGroup],
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), TierError> {
         let superblock = self.reader.superblock;
         let page_bytes = superblock.page_bytes as usize;
         let mut buffer = AlignedBuffer::new(superblock.group_pages as usize * page_bytes);
         let mut disk_page = AlignedBuffer::new(page_bytes);
-        for group in groups {
+        for (nth, group) in groups.iter().enumerate() {
+            progress(nth as u64, groups.len() as u64);
             let offset = self.reader.layout.pages_offset(group.number);
             unreadable::read(self.reader.flash, offset, &mut buffer).map_err(flash_error)?;
             let first = self.reader.position(group.number).0;

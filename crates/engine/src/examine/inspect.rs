@@ -5,6 +5,7 @@ use crate::{OpenReport, TierError, TierOptions, recover};
 use entresol_core::{Occupancy, Placement, Position};
 use entresol_device::Device;
 use entresol_format::superblock::Superblock;
+use entresol_runtime::say::thousands;
 use std::fmt;
 
 /// The directory that an open would recover now.
@@ -70,8 +71,9 @@ impl fmt::Display for InspectReport {
         line("disk", format!("{} at epoch {}", superblock.disk, superblock.epoch))?;
         line("policy", format!("{}, {}", superblock.policy.name(), superblock.mode.name()))?;
         let (slots, page_bytes) = (superblock.slots, superblock.page_bytes);
+        let slots = thousands(slots);
         line("slots", format!("{slots} of {page_bytes} bytes, in groups of {}", superblock.group_pages))?;
-        line("bytes on the device", self.device_bytes.to_string())?;
+        line("bytes on the device", thousands(self.device_bytes))?;
         line("shut down", if superblock.clean { "cleanly" } else { "not cleanly, or open now" }.to_owned())?;
         for (at, copy) in self.copies.iter().enumerate() {
             let state = copy.as_ref().map_or_else(Clone::clone, |sequence| format!("sequence {sequence}"));
@@ -81,14 +83,17 @@ impl fmt::Display for InspectReport {
             return line("directory", "does not survive a restart with this policy".to_owned());
         };
         let (occupancy, open) = (&directory.occupancy, &directory.open);
-        line("positions", format!("{} to {}", directory.front.0, directory.rear.0))?;
+        line("positions", format!("{} to {}", thousands(directory.front.0), thousands(directory.rear.0)))?;
         line("segments", format!("{} to {}", superblock.segment_first, superblock.segment_next))?;
-        line("pages", occupancy.valid.to_string())?;
-        line("newer than disk", occupancy.dirty.to_string())?;
-        line("superseded versions", occupancy.superseded.to_string())?;
+        line("pages", thousands(occupancy.valid))?;
+        line("newer than disk", thousands(occupancy.dirty))?;
+        line("superseded versions", thousands(occupancy.superseded))?;
         let reads = format!(
             "{} bytes: {} segments, {} summaries, {} pages",
-            open.bytes_read, open.segments_read, open.summaries_read, open.pages_verified
+            thousands(open.bytes_read),
+            thousands(open.segments_read),
+            thousands(open.summaries_read),
+            thousands(open.pages_verified)
         );
         line("read to find out", reads)?;
         open.notices.iter().try_for_each(|notice| line("notice", notice.clone()))

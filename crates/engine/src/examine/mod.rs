@@ -8,7 +8,7 @@ mod inspect;
 mod report;
 mod slots;
 
-pub use check::check;
+pub use check::{check, check_watched};
 pub use inspect::{DirectoryReport, InspectReport, inspect};
 pub use report::CheckReport;
 

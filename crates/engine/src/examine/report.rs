@@ -1,5 +1,6 @@
 //! The findings of a check, and how they are told.
 
+use entresol_runtime::say::thousands;
 use std::fmt;
 
 /// The findings of a check.
@@ -38,6 +39,7 @@ impl CheckReport {
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { groups, segments, pages, disk_pages, older_than_disk, .. } = self;
+        let [groups, segments, pages, disk_pages] = [groups, segments, pages, disk_pages].map(thousands);
         writeln!(
             f,
             "checked {groups} groups, {segments} segments, {pages} pages on flash, {disk_pages} pages on disk"
@@ -45,8 +47,9 @@ impl fmt::Display for CheckReport {
         if *older_than_disk > 0 {
             writeln!(
                 f,
-                "notice: {older_than_disk} pages are older than disk's, as a restart leaves them that was cut off while it \
-                 rebuilt pages; restart the database"
+                "notice: {} pages are older than disk's, as a restart leaves them that was cut off while it \
+                 rebuilt pages; restart the database",
+                thousands(older_than_disk)
             )?;
         }
         self.notices.iter().try_for_each(|notice| writeln!(f, "notice: {notice}"))?;

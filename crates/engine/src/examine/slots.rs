@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 pub(super) fn check_slots(
     flash: &dyn Device,
     disk: Option<DiskPages>,
-    superblock: &Superblock,
-    options: &TierOptions,
+    (superblock, options): (&Superblock, &TierOptions),
     report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), TierError> {
     let layout = options.layout();
     let mut open = OpenReport::default();
@@ -30,6 +30,7 @@ pub(super) fn check_slots(
     let page_bytes = superblock.page_bytes as usize;
     let (mut on_flash, mut on_disk) = (AlignedBuffer::new(page_bytes), AlignedBuffer::new(page_bytes));
     for slot in (0..superblock.slots).map(SlotId) {
+        progress(slot.0.into(), superblock.slots.into());
         let block = &blocks[(slot.0 / BLOCK_ENTRIES) as usize];
         let Some(entry) = slots::get(block, slot.0 % BLOCK_ENTRIES, superblock.cache) else { continue };
         if let Some(other) = pages.insert(entry.page, slot) {

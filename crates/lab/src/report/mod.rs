@@ -25,6 +25,7 @@ pub use reproduction::reproduction_report;
 pub use restart::restart_report;
 pub use simulation::simulation_report;
 pub use text::{amount, seconds, size_of, time_of, whole};
+pub(crate) use text::{decimal, or_none};
 pub use tpcc::tpcc_report;
 
 use serde::Serialize;

@@ -310,7 +310,7 @@ fn relations(results: &[SimulationResult]) -> Option<Section> {
     let text = format!(
         "In the run with the fewest disk reads: {}, {} pages of flash.",
         name(best),
-        best.flash_pages
+        whole(best.flash_pages.into())
     );
     Some(Section {
         title: "By relation".into(),

@@ -13,10 +13,28 @@ const CHART_WIDTH: usize = 48;
 /// Columns of a line of running text, at most.
 pub const TEXT_WIDTH: usize = 100;
 
-/// The report as lines of text, with ANSI colours if `colour`. Running text takes `width` columns; tables and
-/// charts take what they need.
-pub fn render(report: &Report, colour: bool, width: usize) -> String {
-    let paint = Paint { colour };
+/// Columns that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Widths {
+    /// For running text.
+    pub text: usize,
+    /// For tables.
+    pub table: usize,
+}
+
+impl Widths {
+    /// Of a file or a pipe: lines of tables are as long as they are.
+    pub const UNBOUND: Self = Self { text: TEXT_WIDTH, table: usize::MAX };
+
+    /// Of a terminal with so many columns.
+    pub fn of_terminal(columns: usize) -> Self {
+        Self { text: columns.min(TEXT_WIDTH), table: columns }
+    }
+}
+
+/// The report as lines of text, with ANSI colours if `colour`. Charts take what they need.
+pub fn render(report: &Report, colour: bool, widths: Widths) -> String {
+    let (paint, width) = (Paint { colour }, widths.text);
     let mut out = String::new();
     line(&mut out, &paint.bold(&report.title));
     for note in report.answer.iter().chain(&report.notes) {
@@ -25,13 +43,55 @@ pub fn render(report: &Report, colour: bool, width: usize) -> String {
     let pairs = report.configuration.iter().map(|(name, value)| format!("{name}: {value}"));
     out.push_str(&wrapped(&format!("{}.", pairs.collect::<Vec<_>>().join("; ")), width, ""));
     for section in &report.sections {
-        render_section(&mut out, section, &paint, width);
+        render_section(&mut out, section, &paint, widths);
     }
     out
 }
 
-/// A table alone, as lines of text.
-pub fn render_table(table: &Table) -> String {
+/// A table alone, as lines of text. One that is wider than `width` is told in parts, one below the other: each
+/// begins with the columns that name its rows.
+pub fn render_table(table: &Table, width: usize) -> String {
+    let parts: Vec<String> =
+        parts(table, width).iter().map(|columns| render_columns(table, columns)).collect();
+    parts.join("\n")
+}
+
+/// The columns of each part.
+fn parts(table: &Table, width: usize) -> Vec<Vec<usize>> {
+    let widths: Vec<usize> = (0..table.columns.len()).map(|column| width_of(table, column)).collect();
+    let words = table.columns.iter().take_while(|column| !column.numeric).count();
+    let taken = |columns: usize| widths[..columns].iter().sum::<usize>();
+    // Columns of words at the beginning name the rows, but one alone if they would leave no room.
+    let names = if words < widths.len() && 2 * taken(words) <= width { words } else { 1.min(widths.len()) };
+    let mut parts: Vec<Vec<usize>> = vec![(0..names).collect()];
+    let mut used = taken(names);
+    for (column, wide) in widths.iter().enumerate().skip(names) {
+        if used + wide - 1 > width && parts.last().is_some_and(|part| part.len() > names) {
+            parts.push((0..names).collect());
+            used = taken(names);
+        }
+        used += wide;
+        parts.last_mut().expect("there is one").push(column);
+    }
+    parts
+}
+
+/// Characters that a column takes, with a blank on both sides, and one before the next column.
+fn width_of(table: &Table, column: usize) -> usize {
+    let head = &table.columns[column];
+    let cells = table.rows.iter().filter_map(|row| row.get(column));
+    let texts = cells.chain([&head.group, &head.name]).flat_map(|text| text.lines());
+    3 + texts.map(|text| text.chars().count()).max().unwrap_or(0)
+}
+
+fn render_columns(table: &Table, columns: &[usize]) -> String {
+    let rows = table.rows.iter();
+    let table = &Table {
+        columns: columns.iter().map(|column| table.columns[*column].clone()).collect(),
+        rows: rows
+            .map(|row| columns.iter().filter_map(|column| row.get(*column).cloned()).collect())
+            .collect(),
+    };
     let mut shown = comfy_table::Table::new();
     shown.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
     shown
@@ -63,13 +123,14 @@ fn heads(columns: &[Column]) -> Vec<String> {
     heads
 }
 
-fn render_section(out: &mut String, section: &Section, paint: &Paint, width: usize) {
+fn render_section(out: &mut String, section: &Section, paint: &Paint, widths: Widths) {
+    let width = widths.text;
     line(out, "");
     line(out, &paint.bold(&section.title));
     for block in &section.blocks {
         match block {
             Block::Text(text) => out.push_str(&wrapped(text, width, "")),
-            Block::Table(table) => out.push_str(&render_table(table)),
+            Block::Table(table) => out.push_str(&render_table(table, widths.table)),
             Block::Appendix(table) => {
                 let rows = whole(table.rows.len() as f64);
                 out.push_str(&wrapped(&format!("{rows} rows; --html and --json have them."), width, ""));
@@ -237,6 +298,23 @@ mod tests {
         assert_eq!(sparkline(&points, 20.0, 100.0), "▁▅█");
         assert_eq!(sparkline(&points[..1], 20.0, 100.0), "▁");
         assert_eq!(sparkline(&[(0.0, 100.0), (1.0, 100.0), (20.0, 100.0)], 20.0, 100.0), "█ █");
+    }
+
+    #[test]
+    fn wide_tables_are_told_in_parts() {
+        let columns = ["system", "a", "b"].into_iter().zip([Column::words, Column::numbers, Column::numbers]);
+        let table = Table {
+            columns: columns.map(|(name, column)| column(name)).collect(),
+            rows: vec![vec!["face".into(), "1,000".into(), "2".into()]],
+        };
+        let whole = " system       a   b\n────────────────────\n face     1,000   2\n";
+        assert_eq!(render_table(&table, usize::MAX), whole);
+        let parts =
+            " system       a\n────────────────\n face     1,000\n\n system   b\n────────────\n face     2\n";
+        for width in [1, 16, 19] {
+            assert_eq!(render_table(&table, width), parts, "{width}");
+        }
+        assert_eq!(render_table(&table, 20), whole);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Numbers as text, one way for every table.
 
+use entresol_runtime::say::thousands;
+
 /// Shown where there is no number.
 pub const NONE: &str = "–";
 
@@ -15,13 +17,7 @@ pub fn decimal(value: f64, digits: usize) -> String {
     }
     let shown = format!("{:.digits$}", value.abs());
     let units = shown.find('.').unwrap_or(shown.len());
-    let mut text = String::with_capacity(shown.len() + units / 3 + 1);
-    for (index, digit) in shown.chars().enumerate() {
-        if index > 0 && index < units && (units - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
+    let text = thousands(&shown[..units]) + &shown[units..];
     if value < 0.0 && shown.contains(|digit| ('1'..='9').contains(&digit)) {
         format!("-{text}")
     } else {

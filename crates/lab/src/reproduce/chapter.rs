@@ -1,7 +1,7 @@
 //! What a reproduced paper consists of.
 
 use crate::paper::{Judged, Outcome};
-use crate::report::{Column, Section, Table};
+use crate::report::{Column, Section, Table, decimal, or_none};
 use serde::Serialize;
 
 /// One number of the paper with ours.
@@ -101,8 +101,7 @@ impl Chapter {
             Column::numbers("ours"),
             Column::words("unit"),
         ];
-        let show =
-            |value: Option<f64>, digits| value.map_or("–".to_owned(), |value| format!("{value:.digits$}"));
+        let show = |value: Option<f64>, digits| or_none(value, |value| decimal(value, digits));
         let row = |row: &Row| {
             vec![
                 row.source.clone(),

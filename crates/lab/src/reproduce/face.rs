@@ -19,6 +19,7 @@ use crate::report::{Axis, Block, Chart, Line, LineChart, Section, restart_report
 use crate::result::{RestartResult, TpccResult};
 use entresol_core::{PolicyKind, System};
 use entresol_engine::DailyWrites;
+use entresol_runtime::say::thousands;
 use entresol_store::Replacement;
 use std::time::Duration;
 
@@ -152,7 +153,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
 }
 
 fn setup(plan: &Plan, mlc: &[TpccResult]) -> Vec<String> {
-    let pages = mlc.first().map_or(0, |result| result.database_pages);
+    let pages = thousands(mlc.first().map_or(0, |result| result.database_pages));
     vec![
         format!(
             "TPC-C on Entresol's own store, {} warehouses ({pages} pages of 4 KiB), {} clients without think time, instead \

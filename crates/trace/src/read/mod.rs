@@ -36,7 +36,7 @@ const BLOCK_PAGE_BYTES: u32 = 4096;
 /// The fault of the file, its place, and what to do.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, TraceError> {
     let labels = Labels::beside(path, options.relations.as_deref())?;
-    whole(read_input(Input::open(path)?, Some(path), &labels, options)?)
+    whole(read_input(Input::open(path, options.watch.clone())?, Some(path), &labels, options)?)
 }
 
 /// The files that reading the trace at `path` reads, or looks for.
@@ -56,7 +56,7 @@ pub fn files_of(path: &Path, options: &ReadOptions) -> Vec<PathBuf> {
 /// The fault of the file, its place, and what to do.
 pub fn read_samples(path: &Path, options: &ReadOptions) -> Result<Vec<SampledTrace>, TraceError> {
     let labels = Labels::beside(path, options.relations.as_deref())?;
-    samples(read_input(Input::open(path)?, Some(path), &labels, options)?)
+    samples(read_input(Input::open(path, options.watch.clone())?, Some(path), &labels, options)?)
 }
 
 /// The same from any source of bytes, as [`read_from`].

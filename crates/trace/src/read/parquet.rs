@@ -80,6 +80,7 @@ fn read_rows(input: &Input<'_>, path: Option<&Path>, options: &ReadOptions) -> R
     let file = SerializedFileReader::new(File::open(path).map_err(io)?).map_err(|error| wrong(0, error))?;
     let found = columns(&file).map_err(|reason| damaged(0, reason))?;
     let mut builder = super::builder(input, options, super::BLOCK_PAGE_BYTES)?;
+    let rows_of_all = u64::try_from(file.metadata().file_metadata().num_rows()).unwrap_or(0);
     let mut row = 0;
     for group in 0..file.num_row_groups() {
         let group = file.get_row_group(group).map_err(|error| wrong(row, error))?;
@@ -94,6 +95,9 @@ fn read_rows(input: &Input<'_>, path: Option<&Path>, options: &ReadOptions) -> R
             }
             row += count as u64;
             left -= count;
+            if let Some(watch) = &options.watch {
+                watch.tell(row, rows_of_all);
+            }
         }
     }
     Ok(builder.finish_any(str::to_owned))

@@ -92,7 +92,7 @@ fn side_table(trace: &Path, builder: &mut TraceBuilder) -> Result<Option<Vec<Pag
     let Some(path) = tables_of(trace).into_iter().find(|path| path.is_file()) else {
         return Ok(None);
     };
-    let mut input = Input::open(&path)?;
+    let mut input = Input::open(&path, None)?;
     let name = input.name().to_owned();
     let mut pages = Vec::new();
     // Neighbours in the table are mostly of one relation.

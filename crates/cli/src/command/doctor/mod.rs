@@ -40,7 +40,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
 fn paragraph(heading: &str, sentences: &[String]) -> String {
     let lines = sentences.iter().enumerate();
     let lines = lines.map(|(at, line)| format!("{:<8} {line}", if at == 0 { heading } else { "" }));
-    lines.map(|line| terminal::wrapped(&line, output::width(), "         ")).collect()
+    lines.map(|line| terminal::wrapped(&line, output::widths().text, "         ")).collect()
 }
 
 /// What to do, from what was found.

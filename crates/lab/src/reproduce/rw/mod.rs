@@ -22,6 +22,7 @@ use entresol_core::{BlockKind, Cache, Mode};
 use entresol_ftl::cache::{
     BlockCache, Fill, FlashTier, FlashTierConfig, Measures, RwFdb, RwFdbConfig, Thresholds,
 };
+use entresol_runtime::say::thousands;
 use entresol_trace::Trace;
 
 /// Flash, in per cent of the pages that the trace touches: where FlashTier without a write buffer hits about
@@ -217,8 +218,8 @@ fn setup(workload: &str, trace: &Trace) -> Vec<String> {
         format!(
             "{workload} {} requests, {share:.0} % writes (the thesis' InnoDB: 34 %), over {} pages of 8 KB. Pages of 16 KB \
              are two neighbours taken as one.",
-            trace.requests.len(),
-            trace.unique_pages()
+            thousands(trace.requests.len()),
+            thousands(trace.unique_pages())
         ),
         format!(
             "Flash: {FLASH_PERCENT} % of the pages touched, so that FlashTier without a write buffer hits about as often as \

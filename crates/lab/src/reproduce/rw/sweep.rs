@@ -2,7 +2,7 @@
 //! last was fitted, and is swept in every run.
 
 use super::{Bench, Contender, Context, Outcome, Setting, Thresholds};
-use crate::report::{Block, Column, Section, Table};
+use crate::report::{Block, Column, Section, Table, whole};
 
 /// The sweeps of a full run, each a table.
 pub(super) fn sections(bench: &Bench, context: &Context<'_>) -> anyhow::Result<Vec<Section>> {
@@ -28,11 +28,11 @@ fn section(
             show(&outcome.setting),
             row.contender.name().to_owned(),
             format!("{:.1}", row.hit_rate),
-            format!("{:.0}", row.gc_count),
+            whole(row.gc_count),
             format!("{:.2}", row.clwa),
             format!("{:.2}", row.flwa),
             format!("{:.2}", row.twaf()),
-            format!("{:.0}", outcome.mean_us),
+            whole(outcome.mean_us),
         ]
     };
     let table = Table { columns, rows: outcomes.iter().map(cells).collect() };
@@ -63,7 +63,7 @@ fn backends(bench: &Bench, context: &Context<'_>) -> anyhow::Result<Section> {
     let text =
         "Pages of 16 KB; the first FlashTier of each latency has no write buffer, the others have 8 MB.";
     Ok(section("Sweep: latency of the storage behind", text, "latency, µs", &outcomes, |setting| {
-        format!("{:.0}", setting.backend_us)
+        whole(setting.backend_us)
     }))
 }
 

@@ -13,6 +13,7 @@ use crate::paper::sbp::{self as paper, Evidence, MEDIA, Ran, Restarted, STABLE, 
 use crate::replay::{FragmentKnobs, LcKnobs};
 use crate::report::{Axis, Bar, BarChart, BarGroup, Block, Chart, Line, LineChart, Section};
 use entresol_engine::DailyWrites;
+use entresol_runtime::say::thousands;
 use entresol_store::Replacement;
 use run::{Ending, base, ran, restarts};
 use std::time::Duration;
@@ -154,6 +155,7 @@ fn evidence(
 }
 
 fn setup(plan: &Plan, pages: u64) -> Vec<String> {
+    let pages = thousands(pages);
     vec![
         format!(
             "TPC-C on Entresol's own store under tac, {} warehouses ({pages} pages of 4 KiB) and {} clients, instead of DB2 \

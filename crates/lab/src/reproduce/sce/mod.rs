@@ -15,6 +15,7 @@ use crate::paper::sce::{self as paper, Measured, Runs, System, change};
 use crate::replay::Places;
 use crate::replay::tier::BLOCK_BYTES;
 use crate::report::{Axis, Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Section, Table};
+use entresol_runtime::say::thousands;
 use sweep::Sweep;
 use workload::Workload;
 
@@ -129,7 +130,8 @@ fn setup(plan: &Plan, sysbench: &Workload) -> Vec<String> {
              sysbench is generated: references by the Pareto 80–20 rule, hot rows next to each other, through a DRAM layer of \
              15/77 (LRU); so many of them change their page that below it about as much is written as read, as in figure 1b \
              (where log and doublewrite are part of it).",
-            plan.fragments, sysbench.pages
+            thousands(plan.fragments),
+            thousands(sysbench.pages)
         ),
         "Throughput is references a second in a closed loop of 32 clients. The paper measures transactions; each has the same \
          number of references."

@@ -16,6 +16,7 @@ use crate::paper::three_layer::{
 use crate::replay::device::Catalogue;
 use crate::replay::{RunConfig, simulate};
 use entresol_core::{Cache, Mode, PolicyKind};
+use entresol_runtime::say::thousands;
 use entresol_trace::generate::{Mix, Popularity, Scans, TpccModel};
 use entresol_trace::{ReadOptions, Trace};
 use std::path::Path;
@@ -103,7 +104,7 @@ fn setup(workloads: &[Workload]) -> Vec<String> {
             .into(),
     ];
     for workload in workloads {
-        let (name, pages, b) = (&workload.name, workload.pages, workload.b_all);
+        let (name, pages, b) = (&workload.name, thousands(workload.pages), thousands(workload.b_all));
         setup.push(format!(
             "For {}: {name} ({pages} pages of 8 KiB); from b = {b} on, n = 2 gives flash for all of them.",
             workload.figure
