@@ -1,5 +1,6 @@
-//! Progress bars on stderr, with a rate and the time left: of an experiment, one for the load and one for each
-//! run; of runs over a trace; of anything that is counted. Nothing is drawn where stderr is not a terminal.
+//! Progress bars on stderr, with a rate and the time left: of an experiment, one for the load and one for
+//! each run; of runs over a trace; of anything that is counted. Nothing is drawn where stderr is not a
+//! terminal.
 
 use entresol_lab::config::Stage;
 use indicatif::{

@@ -48,8 +48,8 @@ pub fn render(report: &Report, colour: bool, widths: Widths) -> String {
     out
 }
 
-/// A table alone, as lines of text. One that is wider than `width` is told in parts, one below the other: each
-/// begins with the columns that name its rows.
+/// A table alone, as lines of text. One that is wider than `width` is told in parts, one below the other:
+/// each begins with the columns that name its rows.
 pub fn render_table(table: &Table, width: usize) -> String {
     let parts: Vec<String> =
         parts(table, width).iter().map(|columns| render_columns(table, columns)).collect();
