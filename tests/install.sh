@@ -21,41 +21,29 @@ skip() {
   echo "skipped: $*"
   exit 0
 }
-[ "$(id -u)" = 0 ] || skip "fresh systems are made by root only"
-command -v debootstrap >/dev/null || skip "there is no debootstrap"
-unshare --mount --pid --fork true 2>/dev/null || skip "this system lets nobody make namespaces"
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | grep '/debian/$' | head -n 1)
-[ -n "$mirror" ] || skip "apt names no mirror of Debian"
-
 (cd "$packages" && sha256sum --check --quiet SHA256SUMS) || { echo "the checksums differ" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/entresol
-mkdir -p "$cache"
 
 # With a service manager in the long form.
 with=man-db,bash-completion,libnbd-bin,python3-minimal
 [ -n "$short" ] || with+=,systemd,dbus
 
 for suite in "${suites[@]}"; do
-  base=$cache/debian-$suite.tar
   # Without a service manager the system is made in less time.
-  [ -z "$short" ] || [ -e "$base" ] || base=$cache/debian-$suite-short.tar
+  name=$suite
+  [ -z "$short" ] || [ -e "$cache/debian-$suite.tar" ] || name+=-short
   root=$work/$suite
-  began=$SECONDS
-  if [ ! -e "$base" ]; then
-    # The gate does not wait for a slow mirror.
-    if ! ${short:+timeout 100} debootstrap --variant=minbase --include="$with" "$suite" "$root" "$mirror" \
-      >"$work/log" 2>&1; then
-      tail -n 3 "$work/log"
-      skip "debootstrap cannot make a system of $suite from $mirror${short:+ in 100 s}"
-    fi
-    rm -rf "$root"/var/cache/apt/archives/*.deb
-    tar -C "$root" --one-file-system -cf "$base.$$" . && mv "$base.$$" "$base"
-  else
-    mkdir "$root"
-    tar -C "$root" -xf "$base"
-  fi
+  began=$SECONDS status=0
+  # The gate does not wait for a slow mirror.
+  ${short:+timeout 100} contrib/debian/system.sh "$name" "$suite" "$root" "$with" 2>"$work/log" || status=$?
+  case $status in
+    0) ;;
+    3) skip "$(cat "$work/log")" ;;
+    124) skip "a system of $suite is not made in 100 s" ;;
+    *) cat "$work/log" >&2; exit $status ;;
+  esac
   echo "$suite: a base system of $(du -smx "$root" | cut -f 1) MB in $((SECONDS - began)) s"
   mkdir -p "$root/packages" "$root/upgrade"
   cp "$packages"/* "$root/packages/"
@@ -68,10 +56,7 @@ for suite in "${suites[@]}"; do
   cp tests/install/inside.sh tests/install/service.sh "$root/"
 
   began=$SECONDS
-  # All processes of the namespace end with it.
-  unshare --mount --pid --fork sh -c '
-    mount -t proc proc "$0/proc" && mount -t tmpfs tmpfs "$0/dev/shm" && mount -t tmpfs tmpfs "$0/run" &&
-    exec chroot "$0" bash /inside.sh' "$root"
+  contrib/debian/within.sh "$root" bash /inside.sh
   echo "$suite: used in $((SECONDS - began)) s"
   if [ -z "$short" ]; then
     began=$SECONDS
