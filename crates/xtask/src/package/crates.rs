@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The platform of the packages.
-pub(super) const GNU: &str = "x86_64-unknown-linux-gnu";
+pub(crate) const GNU: &str = "x86_64-unknown-linux-gnu";
 
 /// That of the static program.
 pub(super) const MUSL: &str = "x86_64-unknown-linux-musl";
 
 /// A crate of the program.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Crate {
+pub(crate) struct Crate {
     id: String,
     pub name: String,
     pub version: String,
@@ -96,7 +96,7 @@ struct Locked {
 
 /// All crates that `root` is made of for `target`, by name and version. Those that only build scripts and
 /// tests use are left out.
-pub(super) fn used(root: &str, target: &str, ublk: bool) -> Result<Vec<Crate>> {
+pub(crate) fn used(root: &str, target: &str, ublk: bool) -> Result<Vec<Crate>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", target]);
     if ublk {

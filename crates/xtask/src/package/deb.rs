@@ -1,4 +1,4 @@
-//! The Debian package.
+//! Debian packages: how one is packed, and that of the command.
 
 use super::files::{Packaged, gzip, settle, write};
 use super::program::Program;
@@ -24,70 +24,121 @@ fn maintainer() -> String {
     format!("{name} <{address}>")
 }
 
-/// Makes it: its path.
-pub(super) fn make(release: &Release, program: &Program, files: &[Packaged]) -> Result<PathBuf> {
-    let version = format!("{VERSION}-{}", release.revision);
-    let root = release.stage("deb")?;
-    write(&root.join("usr"), files)?;
-    let source = |name: &str| {
-        let path = paths::repository().join("contrib/debian").join(name);
-        fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))
-    };
-    let plain = |path: &str, content: Vec<u8>| Packaged { path: path.to_owned(), content, executable: false };
-    let maintainer = maintainer();
-    let changelog = gzip(changelog(&version, &maintainer, release)?.as_bytes())?;
-    let own = [
-        plain("usr/share/doc/entresol/copyright", source("copyright")?.into_bytes()),
-        plain("usr/share/doc/entresol/changelog.Debian.gz", changelog),
-        plain("usr/share/lintian/overrides/entresol", source("lintian-overrides")?.into_bytes()),
-    ];
-    write(&root, &own)?;
-    fs::create_dir_all(root.join("etc/entresol"))?;
-
-    let mut control = vec![
-        plain("DEBIAN/control", description(&version, &maintainer, program, size_kib(&root)?)?.into_bytes()),
-        plain("DEBIAN/md5sums", sums(&root)?.into_bytes()),
-    ];
-    let running = source("running.sh")?;
-    let running: Vec<_> = running.lines().skip_while(|line| line.starts_with('#')).collect();
-    for name in ["postinst", "prerm", "postrm"] {
-        let script = source(name)?.replace("#RUNNING#", running.join("\n").trim());
-        let path = format!("DEBIAN/{name}");
-        control.push(Packaged { path, content: script.into_bytes(), executable: true });
-    }
-    write(&root, &control)?;
-    settle(&root, release)?;
-    let deb = release.out.join(format!("entresol_{version}_amd64.deb"));
-    let mut dpkg = Command::new("dpkg-deb");
-    dpkg.args(["--root-owner-group", "-Zxz", "--build"]).arg(&root).arg(&deb);
-    dpkg.env("SOURCE_DATE_EPOCH", release.date.to_string());
-    release.steps.run("making the Debian package", &mut dpkg)?;
-    Ok(deb)
+/// A Debian package: what is said of the files below its root.
+pub(crate) struct Package<'a> {
+    pub name: &'a str,
+    pub version: &'a str,
+    /// Fields of the control file, as lines: Depends and all that follow.
+    pub fields: String,
+    /// The entry of its changelog.
+    pub change: String,
+    /// Its own files in this folder below `contrib/debian`: `copyright` and the scripts.
+    pub folder: &'a str,
+    /// Scripts that dpkg runs.
+    pub scripts: &'a [&'a str],
+    /// Words of scripts, with what they stand for: functions, names.
+    pub words: &'a [(&'a str, String)],
 }
 
-/// The control file.
-fn description(version: &str, maintainer: &str, program: &Program, size_kib: u64) -> Result<String> {
+impl Package<'_> {
+    /// Adds the package's own files to those below `root`, and packs them: the path of the package.
+    pub(crate) fn make(&self, release: &Release, root: &Path) -> Result<PathBuf> {
+        let plain =
+            |path: String, text: String| Packaged { path, content: text.into_bytes(), executable: false };
+        let (name, version, maintainer) = (self.name, self.version, maintainer());
+        let changelog = gzip(self.changelog(&maintainer, release)?.as_bytes())?;
+        let own = [
+            plain(format!("usr/share/doc/{name}/copyright"), self.own("copyright")?),
+            Packaged {
+                path: format!("usr/share/doc/{name}/changelog.Debian.gz"),
+                content: changelog,
+                executable: false,
+            },
+        ];
+        write(root, &own)?;
+        let control = format!(
+            "Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: {maintainer}\n\
+             Installed-Size: {}\n{}",
+            size_kib(root)?,
+            self.fields
+        );
+        let mut files =
+            vec![plain("DEBIAN/control".into(), control), plain("DEBIAN/md5sums".into(), sums(root)?)];
+        for script in self.scripts {
+            files.push(Packaged { executable: true, ..plain(format!("DEBIAN/{script}"), self.own(script)?) });
+        }
+        write(root, &files)?;
+        settle(root, release)?;
+        let deb = release.out.join(format!("{name}_{version}_amd64.deb"));
+        let mut dpkg = Command::new("dpkg-deb");
+        dpkg.args(["--root-owner-group", "-Zxz", "--build"]).arg(root).arg(&deb);
+        dpkg.env("SOURCE_DATE_EPOCH", release.date.to_string());
+        release.steps.run("making the Debian package", &mut dpkg)?;
+        Ok(deb)
+    }
+
+    /// One of its files, with its words replaced.
+    fn own(&self, name: &str) -> Result<String> {
+        let mut text = source(&Path::new(self.folder).join(name))?;
+        for (word, meant) in self.words {
+            text = text.replace(word, meant);
+        }
+        Ok(text)
+    }
+
+    /// Its changelog: one entry.
+    fn changelog(&self, maintainer: &str, release: &Release) -> Result<String> {
+        let at = format!("@{}", release.date);
+        let date = output(Command::new("date").args(["-u", "-R", "-d", &at]).env("LC_ALL", "C"))?;
+        let Package { name, version, change, .. } = self;
+        Ok(format!(
+            "{name} ({version}) unstable; urgency=medium\n\n  * {change}\n\n -- {maintainer}  {date}\n"
+        ))
+    }
+}
+
+/// A file below `contrib/debian`.
+fn source(name: &Path) -> Result<String> {
+    let path = paths::repository().join("contrib/debian").join(name);
+    fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))
+}
+
+/// Functions that several scripts of a package share, without the comment at the head of their file.
+pub(crate) fn functions(name: &str) -> Result<String> {
+    let text = source(Path::new(name))?;
+    let lines: Vec<_> = text.lines().skip_while(|line| line.starts_with('#')).collect();
+    Ok(lines.join("\n").trim().to_owned())
+}
+
+/// Makes the package of the command: its path.
+pub(super) fn make(release: &Release, program: &Program, files: &[Packaged]) -> Result<PathBuf> {
+    let root = release.stage("deb")?;
+    write(&root.join("usr"), files)?;
+    fs::create_dir_all(root.join("etc/entresol"))?;
+    let package = Package {
+        name: "entresol",
+        version: &format!("{VERSION}-{}", release.revision),
+        fields: fields(program)?,
+        change: format!("Version {VERSION}: see changelog.gz."),
+        folder: "",
+        scripts: &["postinst", "prerm", "postrm"],
+        words: &[("#RUNNING#", functions("running.sh")?)],
+    };
+    package.make(release, &root)
+}
+
+/// The fields of its control file.
+fn fields(program: &Program) -> Result<String> {
     let glibc = program.glibc.as_ref().context("a Debian package is made of a program for glibc")?;
     let libgcc = if program.libgcc { ", libgcc-s1 (>= 3.0)" } else { "" };
     Ok(format!(
-        "Package: entresol\nVersion: {version}\nArchitecture: amd64\nMaintainer: {maintainer}\n\
-         Installed-Size: {size_kib}\nDepends: libc6 (>= {glibc}){libgcc}\nRecommends: python3\n\
+        "Depends: libc6 (>= {glibc}){libgcc}\nRecommends: python3\n\
          Suggests: libnbd-bin, nbd-client\nSection: database\nPriority: optional\n\
          Description: flash tier for databases: a cache on an SSD before a slow disk\n \
          Entresol is a crash-safe page cache on an SSD between a database's memory\n \
          and its slow storage.\n .\n \
          This package has the command: it serves a disk with a flash cache as a\n \
          block device (NBD, ublk), simulates caches on traces, and says what to buy.\n"
-    ))
-}
-
-/// The package's own changelog: one entry.
-fn changelog(version: &str, maintainer: &str, release: &Release) -> Result<String> {
-    let at = format!("@{}", release.date);
-    let date = output(Command::new("date").args(["-u", "-R", "-d", &at]).env("LC_ALL", "C"))?;
-    Ok(format!(
-        "entresol ({version}) unstable; urgency=medium\n\n  * Version {VERSION}: see changelog.gz.\n\n \
-         -- {maintainer}  {date}\n"
     ))
 }
 
@@ -106,7 +157,7 @@ fn size_kib(root: &Path) -> Result<u64> {
 
 /// The file `md5sums`, sorted.
 fn sums(root: &Path) -> Result<String> {
-    let find = "find usr etc -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum";
+    let find = "find . -path ./DEBIAN -prune -o -type f -printf '%P\\0' | LC_ALL=C sort -z | xargs -0 md5sum";
     let sums = output(Command::new("sh").args(["-c", find]).current_dir(root)).context("md5sum")?;
     Ok(sums + "\n")
 }

@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 /// A file of a package.
-pub(super) struct Packaged {
+pub(crate) struct Packaged {
     /// Below `/usr`, or whatever a package is unpacked to.
     pub path: String,
     pub content: Vec<u8>,
@@ -33,7 +33,7 @@ const DOCUMENTS: &[(&str, &str)] = &[
 ];
 
 /// `content` as gzip -9n would make it: without a name and a time.
-pub(super) fn gzip(content: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn gzip(content: &[u8]) -> Result<Vec<u8>> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(content)?;
     Ok(gzip.finish()?)
@@ -95,7 +95,7 @@ fn manual(program: &Program) -> Result<Vec<Packaged>> {
 }
 
 /// Writes files below `root`. Their permissions depend on no umask.
-pub(super) fn write(root: &Path, files: &[Packaged]) -> Result<()> {
+pub(crate) fn write(root: &Path, files: &[Packaged]) -> Result<()> {
     for file in files {
         let path = root.join(&file.path);
         let folder = path.parent().context("a folder")?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const NAMES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 
 /// One text for all of them: a list, then each distinct text with the crates that it is of.
-pub(super) fn text(crates: &[Crate]) -> Result<String> {
+pub(crate) fn text(crates: &[Crate]) -> Result<String> {
     let mut list = String::new();
     // By text, so that a text that many crates have is there once.
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -4,12 +4,12 @@
 //! Invariant: what is made depends on the sources, the compiler and the date of the last commit alone. Two
 //! builds in different folders give equal files; `--twice` compares them.
 
-mod crates;
-mod deb;
-mod files;
-mod licences;
-mod program;
-mod sbom;
+pub(crate) mod crates;
+pub(crate) mod deb;
+pub(crate) mod files;
+pub(crate) mod licences;
+pub(crate) mod program;
+pub(crate) mod sbom;
 mod tarball;
 mod twice;
 mod wheel;
@@ -64,6 +64,12 @@ pub(crate) struct Release {
 }
 
 impl Release {
+    /// Packages in the folder `out`, with a new log there.
+    pub fn new(revision: u32, out: PathBuf, log: &str) -> Result<Self> {
+        let steps = Steps::new(&out.join(log))?;
+        Ok(Release { date: date()?, revision, out, steps })
+    }
+
     /// The folder in which a package's files are laid out. It is emptied.
     pub fn stage(&self, name: &str) -> Result<PathBuf> {
         let stage = self.out.join("stage").join(name);
@@ -97,12 +103,11 @@ pub fn package(arguments: &PackageArgs) -> Result<()> {
     }
     let out = arguments.out.clone().unwrap_or_else(|| paths::target().join("packages"));
     let out = std::path::absolute(&out)?;
-    let steps = Steps::new(&out.join("package.log"))?;
-    let release = Release { date: date()?, revision: arguments.revision, out, steps };
+    let release = Release::new(arguments.revision, out, "package.log")?;
 
     let built = program::build(&release, arguments)?;
     let crates = crates::used("entresol", crates::GNU, !arguments.without_ublk)?;
-    let list = sbom::json(&release, &crates)?;
+    let list = sbom::json(&release, "entresol", &crates)?;
     let files = files::collect(&built, &licences::text(&crates)?, &list)?;
     let sbom = release.out.join(format!("entresol-{VERSION}.cdx.json"));
     fs::write(&sbom, list)?;
@@ -110,7 +115,7 @@ pub fn package(arguments: &PackageArgs) -> Result<()> {
     if arguments.musl {
         let built = program::build_static(&release)?;
         let crates = crates::used("entresol", crates::MUSL, false)?;
-        let list = sbom::json(&release, &crates)?;
+        let list = sbom::json(&release, "entresol", &crates)?;
         let files = files::collect(&built, &licences::text(&crates)?, &list)?;
         made.push(tarball::make(&release, &built, &files)?);
     }

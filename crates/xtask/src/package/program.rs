@@ -85,7 +85,7 @@ fn compile(release: &Release, target: &str, ublk: bool) -> Result<PathBuf> {
 
 /// Lets `cargo`, or what calls it, compile without names of this machine's folders: paths in messages begin
 /// with `/entresol`, `/target`, `/cargo` and `/rust`.
-pub(super) fn reproducible(cargo: &mut Command, release: &Release) -> Result<()> {
+pub(crate) fn reproducible(cargo: &mut Command, release: &Release) -> Result<()> {
     let home = |name: &str, usual: &str| {
         let usual = || Some(Path::new(&std::env::var_os("HOME")?).join(usual));
         std::env::var_os(name).map(PathBuf::from).or_else(usual)

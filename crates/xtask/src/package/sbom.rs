@@ -13,18 +13,19 @@ fn purl(name: &str, version: &str) -> String {
     format!("pkg:cargo/{name}@{version}")
 }
 
-/// The document. Its serial number is left out, since it would differ between two builds.
-pub(super) fn json(release: &Release, crates: &[Crate]) -> Result<String> {
+/// The document of what is made of the crate `root`. Its serial number is left out, since it would differ
+/// between two builds.
+pub(crate) fn json(release: &Release, root: &str, crates: &[Crate]) -> Result<String> {
     let date = output(Command::new("date").args([
         "-u",
         "+%Y-%m-%dT%H:%M:%SZ",
         "-d",
         &format!("@{}", release.date),
     ]))?;
-    let command = crates.iter().find(|one| one.name == "entresol").context("the command's crate")?;
-    let mut main = component(command);
+    let root = crates.iter().find(|one| one.name == root).with_context(|| format!("the crate {root}"))?;
+    let mut main = component(root);
     main["type"] = json!("application");
-    let components: Vec<_> = crates.iter().filter(|one| one.name != "entresol").map(component).collect();
+    let components: Vec<_> = crates.iter().filter(|one| one.name != root.name).map(component).collect();
     let dependencies: Vec<_> = crates
         .iter()
         .map(|one| {
