@@ -1,6 +1,5 @@
-//! Work on this repository that cargo cannot do: `cargo xtask postgres build | run | test | bench`, `cargo
-//! xtask block test | bench`, `cargo xtask mutants`, `cargo xtask package`, `cargo
-//! xtask crates`.
+//! Work on this repository that cargo cannot do: `cargo xtask postgres build | deb | run | test | bench`,
+//! `cargo xtask block test | bench`, `cargo xtask mutants`, `cargo xtask package`, `cargo xtask crates`.
 //!
 //! It calls the programs that a person would call: tar, patch, make, initdb. Their output goes to a log
 //! file. A failure is one sentence on stderr that names the log, with exit status 2.

@@ -7,7 +7,7 @@ use entresol_xtask::block;
 use entresol_xtask::crates::{self, CratesArgs};
 use entresol_xtask::mutants::{self, MutantsArgs};
 use entresol_xtask::package::{self, PackageArgs};
-use entresol_xtask::postgres::{self, BenchArgs, BuildArgs, RunArgs, TestArgs, TryArgs};
+use entresol_xtask::postgres::{self, BenchArgs, BuildArgs, DebArgs, RunArgs, TestArgs, TryArgs};
 use std::process::ExitCode;
 
 /// Work on this repository that cargo cannot do.
@@ -41,6 +41,9 @@ enum Postgres {
     /// Patches and builds a minor version that was never tried, and runs the gate's suites over it. If all
     /// pass, it is one of those that `build` takes.
     Try(TryArgs),
+    /// Makes a Debian package of the changed programs and the module, in a fresh system of Debian
+    /// (docs/RELEASE.md).
+    Deb(DebArgs),
     /// Starts the built server on DATA, which is made if it does not exist, until Ctrl-C.
     Run(RunArgs),
     /// Tests the patched server.
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.work {
         Work::Postgres(Postgres::Build(arguments)) => postgres::build(&arguments),
         Work::Postgres(Postgres::Try(arguments)) => postgres::try_version(&arguments),
+        Work::Postgres(Postgres::Deb(arguments)) => postgres::deb(&arguments),
         Work::Postgres(Postgres::Run(arguments)) => postgres::run(&arguments),
         Work::Postgres(Postgres::Test(arguments)) => postgres::test(&arguments),
         Work::Postgres(Postgres::Bench(arguments)) => postgres::bench(&arguments),

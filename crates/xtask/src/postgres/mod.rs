@@ -1,4 +1,4 @@
-//! `cargo xtask postgres`: builds, runs and tests a PostgreSQL with the hooks of `doors/postgres`.
+//! `cargo xtask postgres`: builds, packages, runs and tests a PostgreSQL with the hooks of `doors/postgres`.
 
 mod bench;
 mod binding;
@@ -7,6 +7,7 @@ mod cache;
 mod change;
 mod change_kills;
 mod counters;
+mod deb;
 mod dies;
 mod disk;
 mod explain;
@@ -38,6 +39,7 @@ mod warm;
 
 pub use bench::{BenchArgs, bench};
 pub use build::{BuildArgs, build};
+pub use deb::{DebArgs, deb};
 pub use run::{RunArgs, run};
 pub use test::{TestArgs, test};
 pub use try_version::{TryArgs, try_version};
