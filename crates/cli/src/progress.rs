@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Steps of a run's bar.
 const STEPS: u64 = 1000;
+/// A rate is told of no shorter time.
+const MOMENT_S: f64 = 1e-3;
 /// A bar is drawn with them: done, its end, not done.
 const CHARS: &str = "━╸─";
 
@@ -47,10 +49,12 @@ impl Bars {
         match stage {
             Stage::Loading(rows, rows_total) => {
                 bar.set_position(scaled(*rows as f64 / (*rows_total).max(1) as f64));
+                let rate = *rows as f64 / bar.elapsed().as_secs_f64().max(MOMENT_S);
                 bar.set_message(format!(
-                    "loading, {} of {} rows",
+                    "loading, {} of {} rows, {}/s",
                     HumanCount(*rows),
-                    HumanCount(*rows_total)
+                    HumanCount(*rows_total),
+                    HumanCount(rate as u64)
                 ));
             }
             Stage::Warming(seconds) => {
@@ -60,7 +64,8 @@ impl Bars {
             Stage::Measuring(share) => {
                 bar.set_position(scaled(*share));
                 let left = HumanDuration(bar.eta());
-                bar.set_message(format!("measuring, {:.0} %, {left:#} left", share * 100.0));
+                let (percent, pace) = (share * 100.0, pace(bar.per_sec()));
+                bar.set_message(format!("measuring, {percent:.0} %, {pace}, {left:#} left"));
             }
             Stage::Checking => {
                 bar.set_position(STEPS);
@@ -86,10 +91,7 @@ pub struct Share {
 impl Share {
     /// A bar called `name` for so many runs.
     pub fn new(name: &str, runs: usize) -> Self {
-        let style =
-            ProgressStyle::with_template("{prefix}  {bar:32.cyan/dim}  {percent} %, {eta} left  {msg}")
-                .expect("the template is fixed")
-                .progress_chars(CHARS);
+        let style = Self::style("{percent} %, {pace}, {eta} left  {msg}");
         let bar = ProgressBar::new(STEPS).with_style(style).with_prefix(name.to_owned());
         Self { bar, shares: Mutex::new(vec![0.0; runs.max(1)]), requests: 0 }
     }
@@ -97,7 +99,18 @@ impl Share {
     /// Shows how many requests a second are replayed, as all runs together have so many.
     pub fn of_requests(mut self, requests: u64) -> Self {
         self.requests = requests;
+        self.bar.set_style(Self::style("{percent} %, {eta} left  {msg}"));
         self
+    }
+
+    fn style(told: &str) -> ProgressStyle {
+        ProgressStyle::with_template(&format!("{{prefix}}  {{bar:32.cyan/dim}}  {told}"))
+            .expect("the template is fixed but for what it tells")
+            .progress_chars(CHARS)
+            .with_key("pace", |state: &ProgressState, out: &mut dyn Write| {
+                // A pace that cannot be shown is left out.
+                let _ = out.write_str(&pace(state.per_sec()));
+            })
     }
 
     /// Shows the present step, and the share of all that is done.
@@ -112,7 +125,7 @@ impl Share {
         shares[run] = share;
         let share = shares.iter().sum::<f64>() / shares.len() as f64;
         self.bar.set_position(scaled(share));
-        let rate = share * self.requests as f64 / self.bar.elapsed().as_secs_f64().max(1e-3);
+        let rate = share * self.requests as f64 / self.bar.elapsed().as_secs_f64().max(MOMENT_S);
         if rate >= 1.0 {
             self.bar.set_message(format!("{} requests/s", HumanCount(rate as u64)));
         }
@@ -132,6 +145,11 @@ impl Drop for Bars {
         // If the terminal is gone there is nothing to clear.
         let _ = self.all.clear();
     }
+}
+
+/// Per cent a second, of steps a second.
+fn pace(steps_per_s: f64) -> String {
+    format!("{:.1} %/s", steps_per_s * 100.0 / STEPS as f64)
 }
 
 fn scaled(share: f64) -> u64 {
