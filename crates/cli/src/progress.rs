@@ -199,6 +199,12 @@ impl Counted {
     }
 }
 
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// Bytes that are written, as many as there will be: not known before. It is removed when this is dropped.
 pub struct Written(ProgressBar);
 
@@ -217,12 +223,6 @@ impl Written {
 }
 
 impl Drop for Written {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
-}
-
-impl Drop for Bar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

@@ -54,7 +54,7 @@ pub struct ReadOptions {
 }
 
 /// Is told how much of a file is read, and how much there is: bytes as they are in the file, compressed or
-/// not; of a Parquet file, rows.
+/// not. Those of a Parquet file are in proportion to its rows.
 #[derive(Clone)]
 pub struct Watch(Arc<dyn Fn(u64, u64) + Send + Sync>);
 

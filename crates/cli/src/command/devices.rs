@@ -9,15 +9,16 @@ use entresol_lab::report::{Column, Table, terminal};
 
 /// Prints the profiles.
 pub fn run() -> Result<(), Failure> {
+    let width = output::widths().table;
     let mut text = String::from("Device profiles, with the rates of FaCE's table 1 where it has them\n\n");
-    text.push_str(&terminal::render_table(&profiles(), output::widths().table));
+    text.push_str(&terminal::render_table(&profiles(), width));
     for (title, table) in [
         ("SSDs (for --flash-device; also for --disk-device)", parameters(ssd)),
         ("Disks and arrays (for --disk-device)", parameters(disk)),
         ("Network volumes (for --disk-device)", parameters(network)),
     ] {
         text.push_str(&format!("\n{title}\n\n"));
-        text.push_str(&terminal::render_table(&table, output::widths().table));
+        text.push_str(&terminal::render_table(&table, width));
     }
     output::print(&text)
 }

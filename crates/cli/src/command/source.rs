@@ -31,9 +31,7 @@ impl Source {
             Some((rate, hashes)) => {
                 let samples = (1..=hashes).map(|seed| Sample::new(rate, seed.into()));
                 options.samples = samples.collect::<Result<_, _>>().map_err(trace::refused)?;
-                options.watch = Some(trace::watch());
-                let samples = entresol_trace::read_samples(&args.trace, &options).map_err(trace::refused)?;
-                options.watch = None;
+                let samples = trace::read_samples(&args.trace, &options)?;
                 if let Some(empty) = samples.iter().find(|sample| sample.trace.is_empty()) {
                     return Err(Failure::input(format!(
                         "{}: none of the pages of {} is in a sample; sample more of them with --sample",
@@ -41,7 +39,6 @@ impl Source {
                         empty.trace.name
                     )));
                 }
-                samples.iter().take(1).for_each(|sample| trace::tell_left_out(&sample.trace));
                 Content::Samples(samples)
             }
         };

@@ -6,7 +6,9 @@ use crate::output::{self, OutputFile};
 use crate::progress::{Counted, Written};
 use entresol_runtime::say::thousands;
 use entresol_trace::generate::{self, Mix, Popularity, Scans, Source, Take, TpccModel};
-use entresol_trace::{Compression, Format, Info, Op, ReadOptions, Trace, TraceError, Watch, files_of};
+use entresol_trace::{
+    Compression, Format, Info, Op, ReadOptions, SampledTrace, Trace, TraceError, Watch, files_of,
+};
 use std::cell::Cell;
 use std::io;
 use std::path::Path;
@@ -25,17 +27,23 @@ pub fn run(what: &What) -> Result<(), Failure> {
 
 /// Reads a trace; whatever keeps it from being read is bad input.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, Failure> {
-    let watched = ReadOptions { watch: Some(watch()), ..options.clone() };
-    let trace = entresol_trace::read(path, &watched).map_err(refused)?;
-    drop(watched);
+    let trace = entresol_trace::read(path, &watched(options)).map_err(refused)?;
     tell_left_out(&trace);
     Ok(trace)
 }
 
-/// The bar of a file that is read.
-pub fn watch() -> Watch {
+/// As [`read()`], the samples that the options ask for.
+pub fn read_samples(path: &Path, options: &ReadOptions) -> Result<Vec<SampledTrace>, Failure> {
+    let samples = entresol_trace::read_samples(path, &watched(options)).map_err(refused)?;
+    samples.iter().take(1).for_each(|sample| tell_left_out(&sample.trace));
+    Ok(samples)
+}
+
+/// The options, with a bar of the file that is read.
+fn watched(options: &ReadOptions) -> ReadOptions {
     let bar = Counted::of_bytes("reading");
-    Watch::new(move |done, all| bar.show(done, all))
+    let watch = Watch::new(move |done, all| bar.show(done, all));
+    ReadOptions { watch: Some(watch), ..options.clone() }
 }
 
 /// Says how many requests are not in a trace, if there are any.

@@ -73,7 +73,7 @@ fn examine(
     };
     if kept {
         let disk = disk.map(|device| home_of(device, &superblock));
-        return check_slots(flash, disk, (&superblock, &options), report, progress);
+        return check_slots(flash, disk, &superblock, report, progress);
     }
     if superblock.policy.placement() == Placement::Slots {
         report

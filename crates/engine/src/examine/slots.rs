@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 pub(super) fn check_slots(
     flash: &dyn Device,
     disk: Option<DiskPages>,
-    (superblock, options): (&Superblock, &TierOptions),
+    superblock: &Superblock,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), TierError> {
-    let layout = options.layout();
+    let layout = TierOptions::of(superblock).layout();
     let mut open = OpenReport::default();
     let (blocks, _) = read_directory(flash, &layout, &mut open)?;
     // A sector is never torn, so a crash damages none.

@@ -77,10 +77,13 @@ fn read_rows(input: &Input<'_>, path: Option<&Path>, options: &ReadOptions) -> R
     let io = |source| TraceError::Io { path: path.to_owned(), action: "opening", source };
     let wrong =
         |row: u64, error: ParquetError| damaged(row, format!("the Parquet file cannot be read ({error})"));
-    let file = SerializedFileReader::new(File::open(path).map_err(io)?).map_err(|error| wrong(0, error))?;
+    let file = File::open(path).map_err(io)?;
+    let bytes = file.metadata().map_err(io)?.len();
+    let file = SerializedFileReader::new(file).map_err(|error| wrong(0, error))?;
     let found = columns(&file).map_err(|reason| damaged(0, reason))?;
     let mut builder = super::builder(input, options, super::BLOCK_PAGE_BYTES)?;
     let rows_of_all = u64::try_from(file.metadata().file_metadata().num_rows()).unwrap_or(0);
+    let bytes_of_row = bytes as f64 / rows_of_all.max(1) as f64;
     let mut row = 0;
     for group in 0..file.num_row_groups() {
         let group = file.get_row_group(group).map_err(|error| wrong(row, error))?;
@@ -96,7 +99,7 @@ fn read_rows(input: &Input<'_>, path: Option<&Path>, options: &ReadOptions) -> R
             row += count as u64;
             left -= count;
             if let Some(watch) = &options.watch {
-                watch.tell(row, rows_of_all);
+                watch.tell((row as f64 * bytes_of_row) as u64, bytes);
             }
         }
     }

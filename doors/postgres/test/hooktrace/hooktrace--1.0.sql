@@ -6,7 +6,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- Does random things to an empty table and compares every page with what was written last. Raises an
 -- error at the first difference. A fault leaves out one step of the cache for this table (model.c). The cache's
--- worker pauses before it hands a page down.
+-- worker holds each page that it pulls for pause_us before it hands the page down.
 CREATE FUNCTION hooktrace_model(relation regclass, steps int, seed bigint, fault text DEFAULT 'none',
 								pause_us int DEFAULT 0)
 RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;

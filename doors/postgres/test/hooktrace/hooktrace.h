@@ -43,7 +43,7 @@ typedef struct Shared
 	LWLock	   *lock;			/* of the shadows */
 	/* A step was left out for it, so the oracles say nothing of it. Until the next run of the model. */
 	RelFileLocator unchecked;
-	/* Before a victim that was pulled is handed down, in microseconds: what others do meanwhile is tested then. */
+	/* For so long, in microseconds, the worker holds a page that it has pulled, before it hands the page down. */
 	pg_atomic_uint32 pause_us;
 
 	pg_atomic_uint64 counters[COUNTERS];
