@@ -1,8 +1,8 @@
 //! Reads that tolerate unreadable sectors.
 //!
 //! Drives report latent errors, and sectors torn by a power cut, as failed reads. One such sector fails a
-//! whole request. So a failed request is repeated in pieces. A piece that stays unreadable is filled with a
-//! pattern that no checksum accepts: it counts as a damaged copy.
+//! whole request. So a failed request is repeated in pieces, and a piece that fails once more after that. A
+//! piece that stays unreadable is filled with a pattern that no checksum accepts: it counts as a damaged copy.
 //!
 //! A device that returns nothing has failed; it is not damaged. Without this distinction:
 //!
@@ -10,7 +10,8 @@
 //! 2. the newest groups pass for torn ones, and a restart cuts them off;
 //! 3. the device works again, and durable pages are lost.
 //!
-//! So when nothing of a request can be read, other places of the device are tried.
+//! So when nothing of a request can be read, other places of the device are tried. And since the device may
+//! come back in the middle of a request, each piece has its second try when something could be read.
 
 use crate::buffer::AlignedBuffer;
 use crate::points;
@@ -31,24 +32,37 @@ pub(crate) fn read_batch(device: &dyn Device, batch: &mut [Io<'_>]) -> Result<()
         result => return result,
     };
     points::READ_IN_PIECES.reach();
-    let mut is_alive = false;
-    for io in batch {
-        let Io::Read { offset, buffer } = io else { continue };
-        for (at, piece) in buffer.chunks_mut(BLOCK_BYTES).enumerate() {
-            match device.read(*offset + (at * BLOCK_BYTES) as u64, piece) {
-                Err(error) if error.is_unreadable() => piece.fill(PATTERN),
-                result => {
-                    result?;
-                    is_alive = true;
-                }
+    let pieces = batch.iter_mut().filter_map(|io| match io {
+        Io::Read { offset, buffer } => Some((*offset, buffer)),
+        _ => None,
+    });
+    let mut unread: Vec<_> = pieces
+        .flat_map(|(offset, buffer)| {
+            let at = move |(number, piece)| (offset + (number * BLOCK_BYTES) as u64, piece);
+            buffer.chunks_mut(BLOCK_BYTES).enumerate().map(at)
+        })
+        .collect();
+    let count = unread.len();
+    read_pieces(device, &mut unread)?;
+    if unread.len() == count && !gives_anything(device)? {
+        points::DEVICE_UNREADABLE.reach();
+        return Err(failed);
+    }
+    read_pieces(device, &mut unread)
+}
+
+/// Reads `pieces`, each with its offset. Those that cannot be read stay, and have the pattern.
+fn read_pieces(device: &dyn Device, pieces: &mut Vec<(u64, &mut [u8])>) -> Result<(), DeviceError> {
+    for (offset, piece) in std::mem::take(pieces) {
+        match device.read(offset, piece) {
+            Err(error) if error.is_unreadable() => {
+                piece.fill(PATTERN);
+                pieces.push((offset, piece));
             }
+            result => result?,
         }
     }
-    if is_alive || gives_anything(device)? {
-        return Ok(());
-    }
-    points::DEVICE_UNREADABLE.reach();
-    Err(failed)
+    Ok(())
 }
 
 /// Whether any of several places spread over the device can be read.
@@ -91,9 +105,32 @@ pub(crate) fn fault_of(bytes: &[u8], fault: impl ToString) -> String {
 mod tests {
     use super::*;
     use entresol_core::PageId;
+    use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
     use entresol_format::label::Label;
     use entresol_format::superblock::Superblock;
     use entresol_format::{BlockFault, page};
+
+    /// Blocks of four that have the pattern after a read, during which the device fails at these operations.
+    fn unread(failing: &[u64]) -> Vec<bool> {
+        let plan = std::sync::Arc::new(FaultPlan::none());
+        let medium = MemoryDevice::new("flash", 64 * BLOCK_BYTES as u64);
+        let device = FaultyDevice::new("flash", medium, plan.clone());
+        for at in failing {
+            let fault = Fault::ReadError;
+            plan.inject(Injection { at: plan.operations() + at, device: None, fault, forever: false });
+        }
+        let mut found = vec![0; 4 * BLOCK_BYTES];
+        read(&device, 0, &mut found).unwrap();
+        found.chunks(BLOCK_BYTES).map(is_pattern).collect()
+    }
+
+    #[test]
+    fn a_device_that_comes_back_in_the_middle_of_a_read_is_read() {
+        assert_eq!(unread(&[1]), [false; 4]);
+        assert_eq!(unread(&[1, 2, 3]), [false; 4], "the last two can be read");
+        assert_eq!(unread(&[1, 2, 3, 4, 5]), [false; 4], "only other places can be read");
+        assert_eq!(unread(&[1, 3, 6]), [false, true, false, false], "the second try fails, too");
+    }
 
     #[test]
     fn nothing_unreadable_is_ever_proved() {

@@ -4,7 +4,7 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Outage, Survival};
 use entresol_engine::{
     Deletes, DiskLayer, FlashTier, Layer, Mode, PageCache, ReadRoute, TierError, TierOptions, WholeDisk,
     detach, disk_offset, flash_bytes,
@@ -216,6 +216,45 @@ fn a_failed_flash_that_cannot_be_synced_is_read() {
         assert_eq!(version(&tier, 7).unwrap(), 2);
         assert!(is_saved(&tier));
     });
+}
+
+/// Nor is it lost if it cannot be read when the volume is opened, and can be a second later. One that stays
+/// unreadable costs its pages until a later open can read it.
+#[test]
+fn a_failed_flash_that_cannot_be_read_for_a_while_loses_nothing() {
+    for (lasts, is_read) in [(0, true), (1, true), (300, true), (1_900, true), (2_500, false)] {
+        // From the first request of the open on, and from later ones.
+        for at in [0, 3, 9, 20] {
+            simulate(at, move || {
+                let (world, tier) = died();
+                drop(tier);
+                let after = world.again(Some(&Survival::None));
+                after.plan.plan_outage(Outage {
+                    at,
+                    lasts: Duration::from_millis(lasts),
+                    device: "flash".to_owned(),
+                    faults: vec![Fault::ReadError],
+                });
+                let (tier, notices) = after.open();
+                let what = format!("{lasts} ms from request {at} on: {notices:?}");
+                let blind = "until the volume is opened again and the flash can be read";
+                if is_read {
+                    assert!(!notices.concat().contains(blind), "{what}");
+                } else {
+                    assert!(notices.concat().contains(blind), "{what}");
+                    assert!(matches!(version(&tier, 7), Err(TierError::Lost { .. })), "{what}");
+                    drop(tier);
+                    let (tier, _) = world.again(Some(&Survival::None)).open();
+                    assert!(is_saved(&tier), "{what}");
+                    assert_eq!(version(&tier, 7).unwrap(), 2, "{what}");
+                    return;
+                }
+                sleep(Duration::from_millis(lasts));
+                assert!(is_saved(&tier), "{what}");
+                assert_eq!(version(&tier, 7).unwrap(), 2, "{what}");
+            });
+        }
+    }
 }
 
 #[test]

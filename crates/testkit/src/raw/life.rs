@@ -76,7 +76,13 @@ impl Life<'_> {
             let (volume, _) = opened.map_err(failed)?;
             volume.pass_trims(self.passes_trims);
             let door = Door::connect(Arc::new(volume), self.cache.page_bytes())?;
-            return Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)), has_lost: false });
+            return Ok(Opened {
+                tier: None,
+                files: None,
+                door: Some(Arc::new(door)),
+                has_lost: false,
+                is_blind: false,
+            });
         }
         let opened = Volume::open_with_journal(
             disk.clone(),
@@ -85,13 +91,15 @@ impl Life<'_> {
             self.options.clone(),
             (journal.clone(), Uuid::NIL),
         );
-        let mut has_lost = false;
+        let (mut has_lost, mut is_blind) = (false, false);
         let volume = match opened {
             Ok((_, notices)) if notices.iter().any(|notice| notice.contains("another program")) => {
                 return Err(notices.concat());
             }
             Ok((volume, notices)) => {
-                has_lost = notices.iter().any(|notice| notice.contains("parts of pages that are lost"));
+                let is_told = |what| notices.iter().any(|notice| notice.contains(what));
+                has_lost = is_told("parts of pages that are lost");
+                is_blind = is_told("until the volume is opened again and the flash can be read");
                 volume
             }
             Err(_) if is_new => {
@@ -106,7 +114,7 @@ impl Life<'_> {
         };
         volume.pass_trims(self.passes_trims);
         let door = Door::connect(Arc::new(volume), self.cache.page_bytes())?;
-        Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)), has_lost })
+        Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)), has_lost, is_blind })
     }
 
     /// Opens the cache; makes it, if it was never open before.
@@ -145,7 +153,7 @@ impl Life<'_> {
             true => FlashTier::create_at(flash.clone(), home(), options.clone()).or_else(|_| open()),
             false => open(),
         };
-        Ok(Opened { tier: Some(tier.map_err(failed)?), files, door: None, has_lost: false })
+        Ok(Opened { tier: Some(tier.map_err(failed)?), files, door: None, has_lost: false, is_blind: false })
     }
 
     /// The numbers of the requests in which an open writes to flash.

@@ -276,7 +276,7 @@ impl Between {
                 opened => opened?,
             };
             plan.end_outage();
-            oracles.iter().for_each(|oracle| oracle.lock().has_opened(opened.has_lost));
+            oracles.iter().for_each(|oracle| oracle.lock().has_opened(&opened));
             moments.is_born();
             rot_if(failing, &opened, &this.flash, !sim_seed)?;
             *restarts += 1;

@@ -17,6 +17,9 @@ pub(super) struct Opened {
     pub door: Option<Arc<Door>>,
     /// The open has told that acknowledged writes were not carried out, since the page cannot be read.
     pub has_lost: bool,
+    /// The open has told that a flash which had failed before cannot be read: what only it has is lost until
+    /// the next open.
+    pub is_blind: bool,
 }
 
 impl Opened {

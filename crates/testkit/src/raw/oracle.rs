@@ -2,6 +2,7 @@
 
 use super::cache::Cache;
 use super::files::Files;
+use super::opened::Opened;
 use super::outages::LATE;
 use super::{PAGES, RawLives};
 use entresol_core::PageId;
@@ -294,11 +295,12 @@ impl Oracle {
         self.has_lost |= std::mem::take(&mut self.loses_in_open);
     }
 
-    /// That open is over. `has_lost`: it has told of such pages.
-    pub fn has_opened(&mut self, has_lost: bool) {
+    /// That open is over, and has told of such pages, or of a flash that failed before and cannot be read
+    /// now: as without it, what was on its way there when it failed counts as lost with it.
+    pub fn has_opened(&mut self, opened: &Opened) {
         self.loses_in_open = false;
-        self.may_lose |= has_lost;
-        self.has_lost |= has_lost;
+        self.may_lose |= opened.has_lost || opened.is_blind;
+        self.has_lost |= opened.has_lost || opened.is_blind;
     }
 
     /// The program was killed, and the next one serves: what was acknowledged is there.

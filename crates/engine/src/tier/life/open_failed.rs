@@ -1,5 +1,6 @@
 //! Opens a disk that lacks pages since its flash failed. The flash is only read, if it is there at all: the
-//! tier is degraded from the beginning, and copies to disk what it still finds.
+//! tier is degraded from the beginning, and copies to disk what it still finds. A flash that cannot be read is
+//! tried for [`PATIENCE`]: a device that is reset comes back in that time.
 
 use super::assembly::{Base, assemble};
 use super::plan::{ToRead, decide};
@@ -14,6 +15,8 @@ use entresol_core::{Lookup, PageId};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 use entresol_format::label::Label;
 use entresol_format::superblock::Superblock;
+use entresol_runtime::{now, sleep};
+use std::time::Duration;
 
 /// In the place of a flash device that is not there.
 pub(crate) struct NoFlash;
@@ -55,8 +58,42 @@ pub fn flash_has_failed(label_device: &dyn Device) -> Result<bool, TierError> {
     Ok(matches!(label, LabelState::Valid(labels) if labels.newest.failed_epoch != 0))
 }
 
-/// The cache that is on the failed flash, if it is the one that the disk needs.
+/// How long a flash that cannot be read is tried again, and the pause before each try.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// As [`read_now`], and tries again for a while if the flash cannot be read.
 fn read(
+    flash: &dyn Device,
+    label: &Label,
+    options: &TierOptions,
+    report: &mut OpenReport,
+) -> Result<Option<(Superblock, Region)>, TierError> {
+    let begun = now();
+    loop {
+        let mut tried = OpenReport::default();
+        let error = match read_now(flash, label, options, &mut tried) {
+            Err(TierError::Device { source, .. }) => source,
+            found => {
+                *report = tried;
+                return found;
+            }
+        };
+        if !error.is_unreadable() || now().since(begun) >= PATIENCE {
+            report.notices.push(format!(
+                "{error}: pages that only the flash has are lost until the volume is opened again and the flash can be read"
+            ));
+            return Ok(None);
+        }
+        sleep(PAUSE);
+    }
+}
+
+/// The cache that is on the failed flash, if it is the one that the disk needs.
+///
+/// # Errors
+/// [`TierError::Device`]: the flash cannot be read. [`TierError::Config`]: the options do not fit.
+fn read_now(
     flash: &dyn Device,
     label: &Label,
     options: &TierOptions,
@@ -67,6 +104,7 @@ fn read(
             report.notices.extend(faults);
             superblock
         }
+        Err(error @ TierError::Device { .. }) => return Err(error),
         Err(error) => {
             report.notices.push(error.to_string());
             None
@@ -82,6 +120,7 @@ fn read(
     }
     match recover::restore(flash, &superblock, options, report) {
         Ok(restored) => Ok(Some((superblock, restored.region))),
+        Err(error @ TierError::Device { .. }) => Err(error),
         Err(error) => {
             report.forget_directory();
             report.notices.push(error.to_string());
