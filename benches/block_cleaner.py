@@ -33,17 +33,17 @@ DIRTY_PAGES = 80_000
 class Volume(block_changes.Volume):
     """A volume whose disk is a file with all of its blocks written."""
 
-    def __init__(self, entresol, folder, flash_folder, policy):
+    def __init__(self, entresol, folder, flash_folder, policy, mode="write-back", flash_bytes=FLASH_BYTES):
         self.entresol, self.folder = entresol, folder
         os.makedirs(folder)
         self.config, self.flash_path = self.path("v.toml"), os.path.join(flash_folder or folder, "flash")
         self.make("disk", DISK_BYTES)
         with open(self.flash_path, "wb") as image:
-            image.truncate(FLASH_BYTES)
+            image.truncate(flash_bytes)
         fio(self.path("disk"), "--rw=write", "--bs=1m", f"--size={DISK_BYTES}")
         self.uri = f"nbd+unix:///v?socket={self.path('v.sock')}"
         self.run("volume", "create", self.config, "--disk", self.path("disk"), "--flash", self.flash_path,
-                 "--mode", "write-back", "--policy", policy)
+                 "--mode", mode, "--policy", policy)
         self.serve()
 
     def set(self, name, value):
@@ -240,4 +240,5 @@ def main():
             json.dump({"arguments": vars(told), "rows": rows}, file, indent=1)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -53,7 +53,8 @@ pub(crate) struct Counts {
 /// What went around the cache, and why. In pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bypassed {
-    /// "sequential", "slow-flash", "busy-flash", "budget" or "dirty-limit".
+    /// "sequential", "slow-flash", "busy-flash", "budget",
+    /// "dirty-limit" or "overrun".
     pub why: String,
     /// Read from disk without a look at flash.
     pub reads: u64,
@@ -88,6 +89,7 @@ impl Why {
             Why::BusyFlash => "busy-flash",
             Why::Budget => "budget",
             Why::DirtyLimit => "dirty-limit",
+            Why::Overrun => "overrun",
         }
     }
 }

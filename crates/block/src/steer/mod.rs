@@ -3,6 +3,7 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `streams` | which requests belong to a long sequential stream |
+//! | `overrun` | whether writes bypass a cache that they overrun |
 //! | `route` | which hits are read from disk, because flash would take longer |
 //! | `counts` | decisions, counted by reason; durations of reads and writes |
 //!
@@ -14,6 +15,7 @@
 //! contents of the cache depend on it.
 
 mod counts;
+mod overrun;
 mod route;
 #[cfg(test)]
 mod route_tests;
@@ -29,6 +31,7 @@ use entresol_engine::PageCache;
 use entresol_engine::{Budget, DailyWrites, ReadCounts, ReadRoute};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
+use overrun::{Overrun, Writes};
 use route::{Costs, Probe, Reads, Router, TICK};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -80,10 +83,12 @@ pub(crate) enum Why {
     BusyFlash = 3,
     Budget = 4,
     DirtyLimit = 5,
+    Overrun = 6,
 }
 
 impl Why {
-    const ALL: [Why; 5] = [Why::Sequential, Why::SlowFlash, Why::BusyFlash, Why::Budget, Why::DirtyLimit];
+    const ALL: [Why; 6] =
+        [Why::Sequential, Why::SlowFlash, Why::BusyFlash, Why::Budget, Why::DirtyLimit, Why::Overrun];
 
     fn of(number: u8) -> Option<Why> {
         Self::ALL.into_iter().find(|why| *why as u8 == number)
@@ -94,10 +99,12 @@ struct State {
     options: SteerOptions,
     router: Router,
     budget: Budget,
+    overrun: Overrun,
     last: Time,
-    /// The counts of the cache at that time: pages written to flash, microseconds of writes, populations, and
-    /// populations that found no room in staging.
+    /// The counts of the cache at that time: pages written to flash and to disk, microseconds of writes,
+    /// populations, and populations that found no room in staging.
     flash_writes: u64,
+    disk_writes: u64,
     writing_us: u64,
     populated: u64,
     dropped: u64,
@@ -166,6 +173,8 @@ pub(crate) struct Steering {
     is_advised: AtomicBool,
     /// Reads of flash, and of disk.
     queues: [Queue; 2],
+    /// Writes since the last tick, but of sequential streams: pages, and nanoseconds.
+    written: [AtomicU64; 2],
     pub counts: Counts,
 }
 
@@ -175,8 +184,10 @@ impl Steering {
             options: SteerOptions::default(),
             router: Router::default(),
             budget: Budget::new(None),
+            overrun: Overrun::default(),
             last: now(),
             flash_writes: 0,
+            disk_writes: 0,
             writing_us: 0,
             populated: 0,
             dropped: 0,
@@ -196,6 +207,7 @@ impl Steering {
             writes_around: AtomicU8::new(0),
             is_advised: AtomicBool::new(false),
             queues: Default::default(),
+            written: Default::default(),
             counts: Counts::default(),
         }
     }
@@ -341,8 +353,14 @@ impl Steering {
 
     /// A piece of a write has ended, of which so many pages went around the cache.
     pub fn was_written(&self, pages: u64, around: u64, begin: Time, why: Option<Why>) {
-        let place = if around == pages { Place::DiskWrite } else { Place::CacheWrite };
-        self.counts.took(place, now().since(begin));
+        let (place, took) =
+            (if around == pages { Place::DiskWrite } else { Place::CacheWrite }, now().since(begin));
+        self.counts.took(place, took);
+        if why != Some(Why::Sequential) {
+            let [all, nanos] = &self.written;
+            all.fetch_add(pages, Relaxed);
+            nanos.fetch_add(took.as_nanos() as u64, Relaxed);
+        }
         if let Some(why) = why {
             self.counts.bypassed(why, |all| &all.writes, around);
         }
@@ -363,6 +381,7 @@ impl Steering {
         let (page_bytes, spares, workers) = (tier.page_bytes(), tier.is_log(), tier.write_workers());
         let [flash, disk] = self.queues.each_ref().map(Queue::take);
         let [from_flash, from_disk] = self.hits.each_ref().map(|hits| hits.swap(0, Relaxed));
+        let [pages, nanos] = self.written.each_ref().map(|written| written.swap(0, Relaxed));
         let mut state = self.state.lock();
         let passed = time.since(state.last);
         // A drain, or another mode, begins the counters anew.
@@ -371,6 +390,7 @@ impl Steering {
             now.checked_sub(then).unwrap_or(now)
         };
         let written = since(metrics.flash_writes, &mut state.flash_writes) * page_bytes;
+        let to_disk = since(metrics.disk_writes, &mut state.disk_writes);
         let writing = Duration::from_micros(since(metrics.write_durations.total_us, &mut state.writing_us));
         let populated = since(metrics.populated, &mut state.populated);
         let dropped = since(metrics.population_dropped, &mut state.dropped);
@@ -396,10 +416,15 @@ impl Steering {
             () => None,
         };
         self.stays_out.store(stays_out.map_or(0, |why| why as u8), Relaxed);
+        let is_overrun = {
+            let (took, is_disk_slow) = (Duration::from_nanos(nanos), state.router.is_disk_slow());
+            state.overrun.tick(&Writes { passed, pages, took, to_disk, is_disk_slow })
+        };
         let limit = state.options.dirty_percent_max;
         let around = match () {
             () if limit < 100 && dirty_percent >= limit => Some(Why::DirtyLimit),
             () if !allowed.writes => Some(Why::Budget),
+            () if is_overrun => Some(Why::Overrun),
             () => None,
         };
         self.writes_around.store(around.map_or(0, |why| why as u8), Relaxed);

@@ -26,6 +26,8 @@ use std::time::Duration;
 pub const TICK: Duration = Duration::from_millis(250);
 /// The disk must cost so much less. A difference that small is not worth the disk's time.
 const MARGIN: f64 = 0.8;
+/// A disk whose reads take so many times as long as those of flash is much slower.
+const SLOW: f64 = 3.0;
 /// Ticks without a read after which a hit is sent to find out how long one takes.
 const SILENT_MAX: u32 = 4;
 /// So many reads are as much as all that was known before.
@@ -149,6 +151,11 @@ impl Router {
         let nanos = |seconds: f64| (seconds * 1e9) as u64;
         let is_late = self.flash.took > 0.0 && self.disk.took > self.flash.took;
         Costs { flash: nanos(self.flash.seconds), disk: if is_late { 0 } else { nanos(self.disk.seconds) } }
+    }
+
+    /// Whether reads of the disk took much longer than those of flash lately, as far as is known.
+    pub fn is_disk_slow(&self) -> bool {
+        self.flash.took > 0.0 && self.disk.took > SLOW * self.flash.took
     }
 
     /// The part of the hits that went to disk lately, 0 to 1.

@@ -3,9 +3,9 @@
 //! The driver takes the records that wait with [`Log::records`] for each summary that it composes, and
 //! reports them with [`Log::recorded`] when that is durable.
 
-use crate::Position;
 use crate::job::{ForgottenPages, Ticket};
 use crate::placement::Log;
+use crate::{PageId, Position};
 
 impl Log<'_> {
     /// The records that the summary of the write `ticket` is to name, oldest first, if all causes up to
@@ -44,6 +44,12 @@ impl Log<'_> {
     /// Of the records made ever, how many are durable.
     pub fn records_durable(&self) -> u64 {
         self.ring.head.deletions.durable()
+    }
+
+    /// Whether a crash may bring back a copy of one of these pages that was forgotten: a record that is not
+    /// durable names it.
+    pub fn may_come_back(&self, first: PageId, last: PageId) -> bool {
+        self.ring.head.deletions.name_any(first, last)
     }
 
     /// The records before number `end` are durable on flash.

@@ -100,6 +100,11 @@ impl Deletions {
         self.waiting().any(|record| (record.first..=record.last).contains(&page))
     }
 
+    /// Whether one names a page from `first` to `last`.
+    pub(super) fn name_any(&self, first: PageId, last: PageId) -> bool {
+        self.waiting().any(|record| record.first <= last && first <= record.last)
+    }
+
     /// The cause that must be durable before the slot of a copy of `page` at `position` is released: the
     /// newest cause of the records that make the copy stale, 0 if the page is dead. `None`: no record does.
     pub(crate) fn cause_of(&self, page: PageId, position: u64) -> Option<u64> {
