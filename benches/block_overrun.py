@@ -35,14 +35,14 @@ def load(target, engine, seconds, depth, seed):
     return {"writes_per_second": job["write"]["iops"], "p99_ms": block_cleaner.percentile_ms(job, "write")}
 
 
-def served(command, socket, seconds, depth, seed):
-    """Of another server, which listens on `socket`."""
+def served(command, socket, load, *how):
+    """`load` of another server, which listens on `socket`."""
     server = subprocess.Popen(command)
     try:
         while not os.path.exists(socket):
             time.sleep(0.05)
             assert server.poll() is None, command
-        return load(f"nbd+unix:///?socket={socket}", "nbd", seconds, depth, seed)
+        return load(f"nbd+unix:///?socket={socket}", "nbd", *how)
     finally:
         server.terminate()
         server.wait(60)
@@ -81,9 +81,9 @@ def main():
     # How the load is run, by what is measured.
     ways = {
         "disk": lambda *how: load(disk, "libaio", *how),
-        "nbdkit": lambda *how: served(["nbdkit", "-f", "-U", socket, "file", disk], socket, *how),
+        "nbdkit": lambda *how: served(["nbdkit", "-f", "-U", socket, "file", disk], socket, load, *how),
         "qemu-nbd": lambda *how: served(
-            ["qemu-nbd", "-t", "-e", "16", "-k", socket, "-f", "raw", "--cache=none", "--aio=native", disk], socket, *how),
+            ["qemu-nbd", "-t", "-e", "16", "-k", socket, "-f", "raw", "--cache=none", "--aio=native", disk], socket, load, *how),
     }
     for policy in arguments.policies.split(","):
         for mode in ("write-back", "write-through"):
