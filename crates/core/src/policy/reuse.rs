@@ -7,27 +7,28 @@
 //! value of p:                   greatest rate of uses that such a page promises
 //! w:                            1, and for a dirty page the share of those that come back from DRAM changed: then
 //!                               its use saves a write, too
-//! uses of p:                    its chance; if p was used before, no less than its rate of uses times the slots
+//! uses of p:                    its chance; if p was used before, slots: no less than its rate r of uses times the slots,
+//!                               ring: no less than r / (1 + r)
 //!
 //! on fetch of p:                count a use for its class at its age; p's class takes the age up. On flash and as a ghost
 //! on eviction of p from DRAM:   p's age is counted from now
 //!                               if p is on flash: if p.fdirty: p enters (over its older version, or at the rear);
 //!                                 slots, if the owner's budget of writes is used up: p goes to disk, and leaves
-//!                               else if w × chance (slots: twice the chance) is less than the owner asks for, or
+//!                               else if w × uses (slots: twice the chance) is less than the owner asks for, or
 //!                                    the flash is full, and
-//!                                 ring:  w × chance < the greater of stays_from and the margin
+//!                                 ring:  w × uses < the greater of stays_from and the margin
 //!                                 slots: uses < threshold / 2, or w × value < 3/2 of the margin:
 //!                                   p goes to disk if it is dirty, and becomes a ghost
 //!                               else p enters
 //! victim:                       slots: the page of least w × value of 32 that are drawn. If it is dirty, its dirty
 //!                               neighbours on disk are copied there, too, up to 63 on either side, as
 //!                               long as they are worth no more than it, or less than pages that enter
-//!                               ring:  the front group; pages with w × chance >= stays_from are enqueued
-//!                                      again, at most seven eighths of a group, of the greatest w × chance,
-//!                                      which is none for new pages in the first epoch
+//!                               ring:  the front group; pages with w × uses >= stays_from are enqueued
+//!                                      again, at most seven eighths of a group, of the greatest w × uses,
+//!                                      which are none for new pages in the first epoch
 //! slots, at each victim, and    margin takes a sixteenth of the least w × value drawn
 //!   at one in 8 pages kept out:
-//! ring, after each group:       margin takes a sixteenth of the greatest w × chance of those that leave;
+//! ring, after each group:       margin takes a sixteenth of the greatest w × uses of those that leave;
 //!                               stays_from grows by a 32nd if more than `share` of 64 stayed, else shrinks by
 //!                               one, between the threshold and 1
 //! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
@@ -123,8 +124,8 @@ impl Policy for Reuse {
         if let Some(decision) = known(pages, memory, offer) {
             return decision;
         }
-        let chance = memory.weight_of(memory.kind_of(offer));
-        if chance < memory.threshold().of_owner || (memory.has_dequeued() && chance < memory.enters_from()) {
+        let uses = memory.weight_of(memory.kind_of(offer));
+        if uses < memory.threshold().of_owner || (memory.has_dequeued() && uses < memory.enters_from()) {
             Decision::Bypass
         } else {
             Decision::Enter

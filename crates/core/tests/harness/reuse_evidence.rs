@@ -40,6 +40,13 @@ struct Class {
 }
 
 impl Class {
+    /// The chance of a use in time. A page that is not new may stay for more turns: then its rate `r` counts
+    /// for `r / (1 + r)`.
+    fn promised(&self, is_new: bool, bucket: usize) -> u64 {
+        let rate = if is_new { 0 } else { 32 * self.value[bucket] };
+        self.chance[bucket].max(rate * CERTAIN / (rate + CERTAIN))
+    }
+
     fn refresh(&mut self, one: u64, horizon: u64) {
         let hazard = |bucket: usize| {
             let at_risk: u64 = (bucket..BUCKETS).map(|b| self.uses[b] + self.lost[b] + self.watched[b]).sum();
@@ -423,9 +430,11 @@ impl Evidence {
         self.of_offer(page, dirty).chance[0] < self.worth_of_owner() / 2
     }
 
+    /// The weighed uses that a page promises which is offered to the ring.
     pub fn weight_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {
-        let chance = self.of_offer(page, dirty).chance[0];
-        self.weighed(chance, dirty)
+        let class = self.class_of(page);
+        let uses = self.classes[2 * class + usize::from(dirty)].promised(class == NEW, 0);
+        self.weighed(uses, dirty)
     }
 
     pub fn value_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {
@@ -433,13 +442,13 @@ impl Evidence {
         self.weighed(value, dirty)
     }
 
-    /// The weighed chance of a page that is in the cache.
+    /// The weighed uses that a page in the ring promises.
     pub fn weight(&self, note: Note, dirty: bool) -> u64 {
         if self.now() == 0 && note.class == NEW {
             return 0;
         }
         let class = &self.classes[2 * note.class + usize::from(dirty)];
-        self.weighed(class.chance[bucket(self.now() - note.epoch)], dirty)
+        self.weighed(class.promised(note.class == NEW, bucket(self.now() - note.epoch)), dirty)
     }
 
     pub fn value(&self, note: Note, dirty: bool) -> u64 {

@@ -135,6 +135,20 @@ fn with_one_more(margin: u32, value: u32) -> u32 {
     ((u64::from(margin) * (MARGIN_OF - 1) + u64::from(value)) / MARGIN_OF) as u32
 }
 
+/// The uses that a page promises until the ring has turned: the chance of one. Of a page that was used before
+/// its rate counts, too, since it may stay for more turns: in a loop longer than the ring no use comes in
+/// time, but many come later. A constant rate `r` has a chance of `1 - e^-r`, which is more than `r / (1 + r)`.
+/// As a rate counts for the latter, it matters only for pages whose uses come late.
+fn promised(hazard: &Hazard, class: u32, age: u32) -> u32 {
+    let chance = hazard.chance(age);
+    if class == NEW {
+        return chance;
+    }
+    let rate = u64::from(hazard.value(age)) * u64::from(EPOCHS);
+    let by_rate = rate * u64::from(CERTAIN) / (rate + u64::from(CERTAIN));
+    chance.max(by_rate as u32)
+}
+
 impl Evidence<'_> {
     fn note(&self, entry: u32) -> Note {
         Note(self.notes[entry as usize])
@@ -411,9 +425,10 @@ impl Evidence<'_> {
         self.of_kind(offered).chance(0) < self.head.threshold.of_owner / SLOT_PART
     }
 
-    /// The probability that a page that is offered will be used within the horizon, weighed.
+    /// In the ring: the uses that a page that is offered promises, weighed.
     pub(super) fn weight_of(&self, offered: Kind) -> u32 {
-        self.head.rewrites.weighed(self.of_kind(offered).chance(0), offered.dirty)
+        let uses = promised(self.of_kind(offered), offered.class, 0);
+        self.head.rewrites.weighed(uses, offered.dirty)
     }
 
     /// The worth of a page that is offered: its rate of uses, weighed.
@@ -427,15 +442,16 @@ impl Evidence<'_> {
         (&self.hazards[number_of(note.class(), dirty)], note.age(self.head.time.epoch), dirty)
     }
 
-    /// The probability that the page in `slot` will be used within the horizon, weighed. After a restart the
-    /// ring is full of pages of which nothing is known. To keep them would only cost writes, so that of new
-    /// ones is none in the first epoch.
+    /// In the ring: the uses that the page in `slot` promises, weighed. After a restart the ring is full of
+    /// pages of which nothing is known. To keep them would only cost writes, so new ones promise nothing in
+    /// the first epoch.
     pub(super) fn weight(&self, pages: &Pages<'_>, slot: u32) -> u32 {
-        if self.head.time.epoch == 0 && self.note(slot).class() == NEW {
+        let class = self.note(slot).class();
+        if self.head.time.epoch == 0 && class == NEW {
             return 0;
         }
         let (hazard, age, dirty) = self.of_slot(pages, slot);
-        self.head.rewrites.weighed(hazard.chance(age), dirty)
+        self.head.rewrites.weighed(promised(hazard, class, age), dirty)
     }
 
     /// The worth of the page in `slot`: its rate of uses, weighed.
