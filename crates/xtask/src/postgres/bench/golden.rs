@@ -20,9 +20,10 @@ autovacuum = off
 maintenance_work_mem = 256MB
 ";
 
-/// The loaded cluster of `load`, made if it is not there.
+/// The loaded cluster of `load`, made if it is not there. Each major version has its own.
 pub(super) fn golden(rig: &Rig, load: &Load) -> Result<PathBuf> {
-    let folder = rig.folder.join(format!("golden-{}", load.name()));
+    let major = rig.build.version().major;
+    let folder = rig.folder.join(format!("golden-{major}-{}", load.name()));
     let (data, done) = (folder.join("data"), folder.join("done"));
     if done.is_file() && data.join("PG_VERSION").is_file() {
         return Ok(data);
