@@ -147,6 +147,8 @@ fn on_disk<'a>(rig: &'a Rig, arguments: &ScansArgs, disk: &Disk) -> Result<Serve
     server.stop()?;
     let moved = disk.folder().join("data");
     output(Command::new("cp").arg("-a").arg(server.data()).arg(&moved))?;
+    // The other one has a socket in the same place, which would be removed with this one's.
+    drop(server);
     let server = Server::over(&rig.build, &rig.user, moved, "scans files")?;
     server.start_again()?;
     Ok(server)
