@@ -29,6 +29,7 @@ use entresol_engine::{Home, Names, OwnersLog};
 use entresol_format::PageFormat;
 use entresol_objects::ObjectId;
 use entresol_runtime::{Time, now, sleep};
+use label::LabelFile;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -38,6 +39,7 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 use unsynced::{Inode, Unsynced};
 
+mod label;
 mod unsynced;
 
 /// Pages have their LSN at its place, with checksums or without.
@@ -52,7 +54,7 @@ const WARN_EVERY: Duration = Duration::from_secs(30);
 /// See the module's header.
 pub(crate) struct RelationFiles {
     folders: Folders,
-    label: FileDevice,
+    label: LabelFile,
     /// Files that were written since the last sync.
     unsynced: Unsynced,
     board: &'static Board,
@@ -86,7 +88,7 @@ impl RelationFiles {
     pub fn new(folders: Folders, label: FileDevice, board: &'static Board) -> Self {
         Self {
             folders,
-            label,
+            label: LabelFile::new(label),
             unsynced: Unsynced::new(),
             board,
             work: BusyClock::default(),
