@@ -1,8 +1,8 @@
 //! Reads that tolerate unreadable sectors.
 //!
 //! Drives report latent errors, and sectors torn by a power cut, as failed reads. One such sector fails a
-//! whole request. So a failed request is repeated in pieces, and a piece that fails once more after that. A
-//! piece that stays unreadable is filled with a pattern that no checksum accepts: it counts as a damaged copy.
+//! whole request. So a failed request is repeated in pieces, and a piece that fails once more after that.
+//! What stays unreadable is filled with a pattern that no checksum accepts: it counts as a damaged copy.
 //!
 //! A device that returns nothing has failed; it is not damaged. Without this distinction:
 //!

@@ -137,8 +137,8 @@ fn with_one_more(margin: u32, value: u32) -> u32 {
 
 /// The uses that a page promises until the ring has turned: the chance of one. Of a page that was used before
 /// its rate counts, too, since it may stay for more turns: in a loop longer than the ring no use comes in
-/// time, but many come later. A constant rate `r` has a chance of `1 - e^-r`, which is more than `r / (1 + r)`.
-/// As a rate counts for the latter, it matters only for pages whose uses come late.
+/// time, but many come later. A constant rate `r` has a chance of `1 - e^-r`, more than `r / (1 + r)`. As a
+/// rate counts for the latter, it matters only for pages whose uses come late.
 fn promised(hazard: &Hazard, class: u32, age: u32) -> u32 {
     let chance = hazard.chance(age);
     if class == NEW {

@@ -1,6 +1,6 @@
 //! Opens a disk that lacks pages since its flash failed. The flash is only read, if it is there at all: the
-//! tier is degraded from the beginning, and copies to disk what it still finds. A flash that cannot be read is
-//! tried for [`PATIENCE`]: a device that is reset comes back in that time.
+//! tier is degraded from the beginning, and copies to disk what it still finds. A flash that cannot be read
+//! is tried for [`PATIENCE`]: a device that is reset comes back in that time.
 
 use super::assembly::{Base, assemble};
 use super::plan::{ToRead, decide};

@@ -1,126 +1,23 @@
 //! A flash that fails while only it has the newest pages, and no log stands above: the disk goes on, what can
 //! be read is read and saved, and what went to disk meanwhile never comes back in an older version.
 
+#[path = "../support/mod.rs"]
 mod support;
+mod world;
 
-use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Outage, Survival};
+use entresol_core::PageId;
+use entresol_device::{Device, Fault, Injection, MemoryDevice, Outage, Survival};
 use entresol_engine::{
     Deletes, DiskLayer, FlashTier, Layer, Mode, PageCache, ReadRoute, TierError, TierOptions, WholeDisk,
     detach, disk_offset, flash_bytes,
 };
-use entresol_format::PageFormat;
 use entresol_format::missing::RANGES_MAX;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::{random, sleep, spawn};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{PAGE, disk_bytes, refusal, simulate};
-
-/// Pages of the disk. As many as fit on flash are dirty at first.
-const PAGES: u64 = 120;
-const DIRTY: u64 = 60;
-
-fn options() -> TierOptions {
-    let small = support::small(PolicyKind::FaceGsc, 80);
-    TierOptions { page_format: PageFormat::Raw, staging_groups: 4, segment_entries: 16, ..small }
-}
-
-/// Raw bytes that tell page and version.
-fn bytes(page: u64, version: u64) -> Vec<u8> {
-    [page.to_le_bytes(), version.to_le_bytes()].concat().repeat(PAGE / 16)
-}
-
-/// A power failure has torn the last write of a page to disk.
-const TORN: u64 = u64::MAX;
-
-/// The version of a page that the tier serves; 0: blank.
-fn version(tier: &FlashTier, page: u64) -> Result<u64, TierError> {
-    let mut found = vec![0; PAGE];
-    tier.read_pages(PageId(page), &mut found, ReadRoute::Populates)?;
-    let number = u64::from_le_bytes(found[8..16].try_into().unwrap());
-    let is_blank = found.iter().all(|byte| *byte == 0);
-    Ok(if is_blank || found == bytes(page, number) { number } else { TORN })
-}
-
-fn write(tier: &FlashTier, page: u64, version: u64) -> Result<(), TierError> {
-    tier.write_pages(PageId(page), &bytes(page, version))
-}
-
-struct World {
-    plan: Arc<FaultPlan>,
-    flash: Arc<FaultyDevice>,
-    disk: Arc<FaultyDevice>,
-    options: TierOptions,
-}
-
-impl World {
-    fn new(options: TierOptions, pages: u64) -> Self {
-        let plan = Arc::new(FaultPlan::none());
-        let device = |name: &str, bytes| {
-            Arc::new(FaultyDevice::new(name, MemoryDevice::new(name, bytes), plan.clone()))
-        };
-        let (flash, disk) = (device("flash", flash_bytes(&options)), device("disk", disk_bytes(pages)));
-        Self { plan, flash, disk, options }
-    }
-
-    fn create(&self) -> Arc<FlashTier> {
-        FlashTier::create(self.flash.clone(), self.disk.clone(), self.options.clone()).unwrap()
-    }
-
-    /// A cache with pages `0 .. DIRTY` at version 2, durably, of which the disk has none.
-    fn used(&self) -> Arc<FlashTier> {
-        let tier = self.create();
-        for number in 1..=2 {
-            (0..DIRTY).for_each(|page| write(&tier, page, number).unwrap());
-            tier.flush().unwrap();
-        }
-        tier
-    }
-
-    fn open(&self) -> (Arc<FlashTier>, Vec<String>) {
-        let opened = FlashTier::open(self.flash.clone(), self.disk.clone(), self.options.clone());
-        opened.map(|(tier, report)| (tier, report.notices)).unwrap()
-    }
-
-    /// From now on, for ever or once.
-    fn fail(&self, fault: Fault, forever: bool) {
-        let at = self.plan.operations() + 1;
-        self.plan.inject(Injection { at, device: Some("flash".to_owned()), fault, forever });
-    }
-
-    /// After a kill of the program, or a power failure: devices without faults.
-    fn again(&self, survival: Option<&Survival>) -> Self {
-        let plan = Arc::new(FaultPlan::none());
-        let again = |device: &FaultyDevice| {
-            Arc::new(match survival {
-                None => device.after_kill(plan.clone()),
-                Some(survival) => {
-                    FaultyDevice::new(device.name(), device.after_crash(survival), plan.clone())
-                }
-            })
-        };
-        let (flash, disk) = (again(&self.flash), again(&self.disk));
-        Self { plan, flash, disk, options: self.options.clone() }
-    }
-}
-
-/// A cache as [`World::used`], whose flash has died: the versions that only it has are lost.
-fn died() -> (World, Arc<FlashTier>) {
-    let world = World::new(options(), PAGES);
-    let tier = world.used();
-    world.fail(Fault::Death, true);
-    (DIRTY..PAGES).for_each(|page| write(&tier, page, 3).unwrap());
-    assert!(matches!(version(&tier, 7), Err(TierError::Lost { .. })));
-    (world, tier)
-}
-
-fn is_saved(tier: &FlashTier) -> bool {
-    (0..1000).any(|_| {
-        sleep(Duration::from_millis(1));
-        tier.notice().is_some() && tier.missing().is_none()
-    })
-}
+use support::{PAGE, refusal, simulate};
+use world::{DIRTY, PAGES, TORN, World, bytes, died, is_saved, options, version, write};
 
 #[test]
 fn a_flash_that_can_be_read_loses_nothing() {
@@ -222,36 +119,26 @@ fn a_failed_flash_that_cannot_be_synced_is_read() {
 /// unreadable costs its pages until a later open can read it.
 #[test]
 fn a_failed_flash_that_cannot_be_read_for_a_while_loses_nothing() {
-    for (lasts, is_read) in [(0, true), (1, true), (300, true), (1_900, true), (2_500, false)] {
+    let is_told = |notices: Vec<String>| notices.concat().contains("until the volume is opened again");
+    for (lasts, is_blind) in [(0, false), (1, false), (300, false), (1_900, false), (2_500, true)] {
         // From the first request of the open on, and from later ones.
         for at in [0, 3, 9, 20] {
             simulate(at, move || {
                 let (world, tier) = died();
                 drop(tier);
                 let after = world.again(Some(&Survival::None));
-                after.plan.plan_outage(Outage {
-                    at,
-                    lasts: Duration::from_millis(lasts),
-                    device: "flash".to_owned(),
-                    faults: vec![Fault::ReadError],
-                });
-                let (tier, notices) = after.open();
-                let what = format!("{lasts} ms from request {at} on: {notices:?}");
-                let blind = "until the volume is opened again and the flash can be read";
-                if is_read {
-                    assert!(!notices.concat().contains(blind), "{what}");
-                } else {
-                    assert!(notices.concat().contains(blind), "{what}");
-                    assert!(matches!(version(&tier, 7), Err(TierError::Lost { .. })), "{what}");
+                let (lasts, device) = (Duration::from_millis(lasts), "flash".to_owned());
+                after.plan.plan_outage(Outage { at, lasts, device, faults: vec![Fault::ReadError] });
+                let (mut tier, notices) = after.open();
+                assert_eq!(is_told(notices), is_blind, "{lasts:?} from request {at} on");
+                if is_blind {
+                    assert!(matches!(version(&tier, 7), Err(TierError::Lost { .. })));
                     drop(tier);
-                    let (tier, _) = world.again(Some(&Survival::None)).open();
-                    assert!(is_saved(&tier), "{what}");
-                    assert_eq!(version(&tier, 7).unwrap(), 2, "{what}");
-                    return;
+                    tier = world.again(Some(&Survival::None)).open().0;
                 }
-                sleep(Duration::from_millis(lasts));
-                assert!(is_saved(&tier), "{what}");
-                assert_eq!(version(&tier, 7).unwrap(), 2, "{what}");
+                sleep(lasts);
+                assert!(is_saved(&tier), "{lasts:?} from request {at} on");
+                assert_eq!(version(&tier, 7).unwrap(), 2);
             });
         }
     }
