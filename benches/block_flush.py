@@ -15,7 +15,6 @@ volumes also, for each flush, blocks written to flash, voluntary context switche
 Needs fio with its NBD engine, libnbd for Python, and nbdkit.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -79,34 +78,21 @@ def of_volume(arguments, policy, mode, seconds, clients, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("entresol")
-    parser.add_argument("folder")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=5)
+    parser = block_overrun.parser_of(__doc__, 5, 5)
     parser.add_argument("--clients", default="1,16")
-    parser.add_argument("--policies", default="face-gsc")
-    parser.add_argument("--json")
     arguments = parser.parse_args()
-    os.makedirs(arguments.folder)
-    disk, socket = (os.path.abspath(os.path.join(arguments.folder, name)) for name in ("disk", "other.sock"))
-    block_cleaner.fio(disk, "--rw=write", "--bs=1m", f"--size={block_cleaner.DISK_BYTES}")
+    disk, socket = block_overrun.prepared(arguments)
 
     def served(*plugin):
         return lambda *how: block_overrun.served(["nbdkit", "-f", "-U", socket, *plugin], socket, load, *how)
 
     ways = {"raw": lambda *how: load(disk, "libaio", *how), "nbdkit": served("file", disk),
             "nbd": served("memory", str(block_cleaner.DISK_BYTES))}
-    for policy in arguments.policies.split(","):
-        for mode in ("write-back", "write-through"):
-            ways[f"{policy}/{'wb' if mode == 'write-back' else 'wt'}"] = (
-                lambda *how, policy=policy, mode=mode: of_volume(arguments, policy, mode, *how))
+    ways |= block_overrun.of_policies(arguments, of_volume)
     rows, names = [], list(ways)
     for clients in map(int, arguments.clients.split(",")):
         for number in range(arguments.rounds):
-            turn = number % len(names)
-            order = names[turn:] + names[:turn]
-            found = {name: ways[name](arguments.seconds, clients, number) for name in order}
+            found = block_overrun.in_turn(ways, number, arguments.seconds, clients)
             for name in names:
                 row = {"clients": clients, "round": number, "what": name, **found[name]}
                 for other in ("raw", "nbdkit"):
@@ -121,10 +107,7 @@ def main():
             told = [f"{statistics.median(row[column] for row in mine):14,.2f}" if column in mine[0] else f"{'':14}"
                     for column in columns]
             print(f"{clients:<8}{name:14}" + "".join(told))
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump({"arguments": vars(arguments), "rows": rows}, file, indent=1)
-    shutil.rmtree(arguments.folder)
+    block_overrun.end(arguments, rows)
 
 
 if __name__ == "__main__":

@@ -65,19 +65,53 @@ def of_volume(arguments, policy, mode, seconds, depth, seed):
         shutil.rmtree(folder)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_of(description, rounds, seconds):
+    """Of what both scripts that compare servers are told."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("entresol")
     parser.add_argument("folder")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=15)
-    parser.add_argument("--depth", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--seconds", type=int, default=seconds)
     parser.add_argument("--policies", default="face-gsc")
     parser.add_argument("--json")
-    arguments = parser.parse_args()
+    return parser
+
+
+def prepared(arguments):
+    """The disk's file, with all of its blocks written, and the place of a socket."""
     os.makedirs(arguments.folder)
     disk, socket = (os.path.abspath(os.path.join(arguments.folder, name)) for name in ("disk", "other.sock"))
     block_cleaner.fio(disk, "--rw=write", "--bs=1m", f"--size={DISK_BYTES}")
+    return disk, socket
+
+
+def of_policies(arguments, of_volume):
+    """How a volume is measured, by policy and mode."""
+    return {f"{policy}/{short}": lambda *how, policy=policy, mode=mode: of_volume(arguments, policy, mode, *how)
+            for policy in arguments.policies.split(",")
+            for short, mode in (("wb", "write-back"), ("wt", "write-through"))}
+
+
+def in_turn(ways, number, *how):
+    """What each way gives, in an order that is another one in each round."""
+    names = list(ways)
+    turn = number % len(names)
+    found = {name: ways[name](*how, number) for name in names[turn:] + names[:turn]}
+    return {name: found[name] for name in names}
+
+
+def end(arguments, rows):
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump({"arguments": vars(arguments), "rows": rows}, file, indent=1)
+    shutil.rmtree(arguments.folder)
+
+
+def main():
+    parser = parser_of(__doc__, 3, 15)
+    parser.add_argument("--depth", type=int, default=32)
+    arguments = parser.parse_args()
+    disk, socket = prepared(arguments)
     # How the load is run, by what is measured.
     ways = {
         "disk": lambda *how: load(disk, "libaio", *how),
@@ -85,14 +119,10 @@ def main():
         "qemu-nbd": lambda *how: served(
             ["qemu-nbd", "-t", "-e", "16", "-k", socket, "-f", "raw", "--cache=none", "--aio=native", disk], socket, load, *how),
     }
-    for policy in arguments.policies.split(","):
-        for mode in ("write-back", "write-through"):
-            ways[f"{policy}/{'wb' if mode == 'write-back' else 'wt'}"] = (
-                lambda *how, policy=policy, mode=mode: of_volume(arguments, policy, mode, *how))
+    ways |= of_policies(arguments, of_volume)
     rows, names = [], list(ways)
     for number in range(arguments.rounds):
-        turn = number % len(names)
-        found = {name: ways[name](arguments.seconds, arguments.depth, number) for name in names[turn:] + names[:turn]}
+        found = in_turn(ways, number, arguments.seconds, arguments.depth)
         for name in names:
             row = {"round": number, "what": name, **found[name]}
             row["of_disk"] = row["writes_per_second"] / found["disk"]["writes_per_second"]
@@ -102,10 +132,7 @@ def main():
     for name in names:
         of = lambda key: statistics.median(row[key] for row in rows if row["what"] == name)
         print(f"{name:16}{of('writes_per_second'):12,.0f}{of('of_disk'):9.2f}{of('p99_ms'):9.1f}")
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump({"arguments": vars(arguments), "rows": rows}, file, indent=1)
-    shutil.rmtree(arguments.folder)
+    end(arguments, rows)
 
 
 if __name__ == "__main__":

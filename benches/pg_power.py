@@ -608,7 +608,7 @@ class Power:
         there = connection.execute("SELECT datconnlimit FROM pg_database WHERE datname = 'made'").fetchone()
         if self.database != "maybe" and bool(there) != (self.database == "there"):
             raise Broken(f"the database is {there}, and was {self.database}")
-        # A drop that was cut off leaves a database that nobody may enter.
+        # A drop that was cut off leaves a database that takes no sessions.
         if there and there[0] == -2:
             connection.execute("DROP DATABASE made")
             there = None
