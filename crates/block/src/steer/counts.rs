@@ -53,8 +53,7 @@ pub(crate) struct Counts {
 /// What went around the cache, and why. In pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bypassed {
-    /// "sequential", "slow-flash", "busy-flash", "budget",
-    /// "dirty-limit" or "overrun".
+    /// "sequential", "slow-flash", "busy-flash", "budget", "dirty-limit" or "overrun".
     pub why: String,
     /// Read from disk without a look at flash.
     pub reads: u64,

@@ -12,7 +12,7 @@
 //!    next comparison. Otherwise they enter, and are not compared for a while. Both times double, up to
 //!    [`TICKS_MAX`], as long as the answer is the same.
 //!
-//! Writes enter again at once when clients stop to wait.
+//! When clients do not wait any more, writes enter again at once.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct Writes {
     pub pages: u64,
     /// How long these writes took, in sum.
     pub took: Duration,
-    /// Pages written to disk, by whomever.
+    /// Pages written to disk: by clients past the cache, and by the cache.
     pub to_disk: u64,
     /// The disk is known to be much slower than the flash: it is not tried.
     pub is_disk_slow: bool,
@@ -91,30 +91,30 @@ impl Overrun {
     pub fn tick(&mut self, writes: &Writes) -> bool {
         self.state = match self.state {
             State::Enter { rest: 0, overrun, rate } if writes.overrun() => match overrun + 1 {
-                // The slower of two ticks would be compared with the quicker kind of the other.
+                // Of the last two ticks the better one: one of them may have been disturbed.
                 OVERRUN_TICKS => State::Probe { left: PROBE_TICKS, entering: rate.max(writes.rate()) },
                 overrun => State::Enter { rest: 0, overrun, rate: writes.rate() },
             },
             State::Enter { rest, .. } => {
                 State::Enter { rest: rest.saturating_sub(1), overrun: 0, rate: writes.rate() }
             }
-            State::Probe { .. } | State::Past { .. } if !writes.clients_wait() => self.enter(0),
+            State::Probe { .. } | State::Past { .. } if !writes.clients_wait() => Self::enter(0),
             State::Probe { left: 1, entering } => self.compared(writes.rate() > WORTH * entering),
             State::Probe { left, entering } => State::Probe { left: left - 1, entering },
-            State::Past { left: 0 } => self.enter(0),
+            State::Past { left: 0 } => Self::enter(0),
             State::Past { left } => State::Past { left: left - 1 },
         };
         !matches!(self.state, State::Enter { .. })
     }
 
-    fn enter(&self, rest: u32) -> State {
+    fn enter(rest: u32) -> State {
         State::Enter { rest, overrun: 0, rate: 0.0 }
     }
 
     fn compared(&mut self, is_worth: bool) -> State {
         self.again = if is_worth == self.was_worth { (self.again * 2).min(TICKS_MAX) } else { TICKS_MIN };
         self.was_worth = is_worth;
-        if is_worth { State::Past { left: self.again } } else { self.enter(self.again) }
+        if is_worth { State::Past { left: self.again } } else { Self::enter(self.again) }
     }
 }
 
