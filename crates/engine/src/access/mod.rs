@@ -71,7 +71,7 @@ pub(crate) use flash_pages::FlashPages;
 pub(crate) use forget::Forgets;
 pub(crate) use listed::Listed;
 pub(crate) use objects::ObjectTable;
-pub(crate) use offer::{Offered, Offers, Read};
+pub(crate) use offer::{Offered, Offers, RUN_PAGES_MAX, Read};
 pub(crate) use order::{PageOrder, ReadTicket};
 pub use places::Place;
 pub(crate) use places::Places;

@@ -4,16 +4,13 @@ use super::causes::Causes;
 use super::disk_trouble::DiskTrouble;
 use crate::TierError;
 use crate::TierOptions;
-use crate::access::{Access, BoardRef, RunState};
+use crate::access::{Access, BoardRef, RUN_PAGES_MAX, RunState};
 use crate::disk::DiskPages;
 use entresol_core::PageId;
 use entresol_device::BufferPool;
 use entresol_shm::Gone;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-
-/// Most pages that share a request.
-pub(crate) const RUN_PAGES_MAX: usize = 64;
 
 /// See the module's header.
 pub(crate) struct DiskWrites {

@@ -6,13 +6,12 @@
 //! - A read past the flash serves no older version than the cache had when it began. Pages that the disk
 //!   lacks, or may lack after a crash, come from the cache.
 
-use crate::access::{Access, FetchResult, Offered, Read, ReadTicket};
+use crate::access::{Access, FetchResult, Offered, RUN_PAGES_MAX, Read, ReadTicket};
 use crate::api::{Fetched, ReadCounts, Source, Victim};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
 use crate::tier::floor::budget::WriteBudget;
 use crate::tier::floor::disk_trouble::DiskTrouble;
-use crate::tier::floor::disk_writes::RUN_PAGES_MAX;
 use crate::tier::floor::staged::StagedPages;
 use crate::tier::floor::superblocks::Superblocks;
 use crate::tier::floor::turns::Turns;
@@ -201,10 +200,7 @@ impl Reads {
         if !absent.populates || self.trouble.is_full_of_kept() {
             return Ok(());
         }
-        for ((page, ticket), bytes) in pages(tickets.len()).zip(&tickets).zip(bytes.chunks_exact(page_bytes))
-        {
-            self.access.offers.populate_for_reader(page, *ticket, bytes)?;
-        }
+        self.access.offers.populate_run(PageId(first.0 + absent.at as u64), &tickets, bytes)?;
         Ok(())
     }
 

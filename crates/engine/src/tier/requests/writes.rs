@@ -8,13 +8,13 @@
 //!   page that is dirty in the cache is written there: of its version on flash there is no other copy.
 
 use super::way::{Kind, Placement, Way, way};
-use crate::access::{Access, Offered};
+use crate::access::{Access, Offered, RUN_PAGES_MAX};
 use crate::api::{Evicted, Victim};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
 use crate::tier::floor::dirt::Dirt;
 use crate::tier::floor::disk_trouble::DiskTrouble;
-use crate::tier::floor::disk_writes::{DiskWrites, RUN_PAGES_MAX};
+use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::entry::Entry;
 use crate::tier::room::Room;
 use crate::{TierError, points};
@@ -32,6 +32,11 @@ pub(crate) struct Writes {
     dirt: Arc<Dirt>,
     room: Room,
     kind: Kind,
+}
+
+/// A page of an owner without a log.
+fn changed(page: PageId) -> Victim {
+    Victim { page, lsn: Lsn(0), dirty: true, fdirty: true }
 }
 
 impl Writes {
@@ -92,12 +97,7 @@ impl Writes {
             let since = now();
             let offered = self.access.offers.take_unless(victim, data, || self.trouble.is_long(since))?;
             if let Some(offered) = offered {
-                return match self.entry.taken(victim, data, offered) {
-                    Err(error) if victim.dirty && self.trouble.is_tried_again(&error) => {
-                        self.past_a_disk_that_refuses(victim, data, error)
-                    }
-                    taken => taken,
-                };
+                return self.entered(victim, data, offered);
             }
             if !is_new()? {
                 return Err(self.trouble.error().expect("there is trouble"));
@@ -179,12 +179,43 @@ impl Writes {
                 some.iter().for_each(|_| self.access.board.tallies.evicted(true, true));
                 continue;
             }
-            for (page, bytes) in some {
-                let victim = Victim { page: *page, lsn: Lsn(0), dirty: true, fdirty: true };
-                self.evict(victim, bytes)?;
+            for (page, bytes) in self.enter_some(some)? {
+                self.evict(changed(*page), bytes)?;
             }
         }
         Ok(())
+    }
+
+    /// In write-back mode, without a log above: as many of these pages enter the flash together as there is
+    /// room for. Returns the others.
+    fn enter_some<'p, 'a>(
+        &self,
+        run: &'p [(PageId, &'a [u8])],
+    ) -> Result<&'p [(PageId, &'a [u8])], TierError> {
+        let options = &self.access.options;
+        let is_possible = self.kind.has_no_log_above
+            && options.mode == Mode::WriteBack
+            && run.iter().all(|(_, bytes)| options.page_format.takes(bytes));
+        if !is_possible || self.trouble.is_full_of_kept() {
+            return Ok(run);
+        }
+        let _entering = self.dirt.enter()?;
+        let offered = self.access.offers.take_run(run, true)?;
+        for ((page, bytes), offered) in run.iter().zip(&offered) {
+            self.entered(changed(*page), bytes, *offered)?;
+            self.access.board.tallies.evicted(true, true);
+        }
+        Ok(&run[offered.len()..])
+    }
+
+    /// Completes what became of an offer.
+    fn entered(&self, victim: Victim, data: &[u8], offered: Offered) -> Result<Evicted, TierError> {
+        match self.entry.taken(victim, data, offered) {
+            Err(error) if victim.dirty && self.trouble.is_tried_again(&error) => {
+                self.past_a_disk_that_refuses(victim, data, error)
+            }
+            taken => taken,
+        }
     }
 
     /// As [`Writes::write_pages`]; pages of which the cache has no dirty copy go to disk alone, adjacent ones
@@ -208,15 +239,14 @@ impl Writes {
             let (run, later) = rest.split_at(count);
             if in_cache {
                 for (page, bytes) in run {
-                    self.evict(Victim { page: *page, lsn: Lsn(0), dirty: true, fdirty: true }, bytes)?;
+                    self.evict(changed(*page), bytes)?;
                 }
             } else {
                 let at = (run[0].0.0 - first.0) as usize * page_bytes;
                 match self.room.write_run_around(run, &data[at..at + run.len() * page_bytes]) {
                     Err(error) if self.trouble.is_tried_again(&error) => {
                         for (page, bytes) in run {
-                            let victim = Victim { page: *page, lsn: Lsn(0), dirty: true, fdirty: true };
-                            self.past_a_disk_that_refuses(victim, bytes, error.clone())?;
+                            self.past_a_disk_that_refuses(changed(*page), bytes, error.clone())?;
                         }
                     }
                     written => {

@@ -18,10 +18,10 @@
 
 use super::flusher::Flusher;
 use crate::TierError;
-use crate::access::{Access, Offered};
+use crate::access::{Access, Offered, RUN_PAGES_MAX};
 use crate::api::Victim;
 use crate::tier::floor::Floor;
-use crate::tier::floor::disk_writes::{DiskWrites, RUN_PAGES_MAX};
+use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::turns::{Turns, Writing};
 use arrayvec::ArrayVec;
 use entresol_core::{Lsn, PageId, Partition};
@@ -90,11 +90,13 @@ impl WriteThrough {
         around: bool,
         taken: &mut ArrayVec<(PageId, &'a [u8]), RUN_PAGES_MAX>,
     ) -> Result<(), TierError> {
-        for (page, data) in pages {
+        let together = if around { ArrayVec::new() } else { self.access.offers.take_run(pages, false)? };
+        for (at, (page, data)) in pages.iter().enumerate() {
             let victim = Victim { page: *page, lsn: Lsn(0), dirty: false, fdirty: true };
-            let offered = match around {
-                true => Offered::Bypass,
-                false => self.access.offers.take(victim, data)?,
+            let offered = match together.get(at) {
+                Some(offered) => *offered,
+                None if around => Offered::Bypass,
+                None => self.access.offers.take(victim, data)?,
             };
             match offered {
                 Offered::Taken => taken.push((*page, data)),

@@ -43,9 +43,13 @@ impl WriteThrough {
             self.access.board.tallies.bypassed.add(pages.len());
             return Ok(());
         }
-        for (page, data) in pages {
+        let together = self.access.offers.take_run(pages, false)?;
+        for (at, (page, data)) in pages.iter().enumerate() {
             let victim = Victim { page: *page, lsn: Lsn(0), dirty: false, fdirty: true };
-            self.entry.take(victim, data)?;
+            match together.get(at) {
+                Some(offered) => self.entry.taken(victim, data, *offered)?,
+                None => self.entry.take(victim, data)?,
+            };
         }
         Ok(())
     }

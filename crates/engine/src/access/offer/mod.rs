@@ -1,20 +1,28 @@
 //! Handing a page down: it is copied into staging. When staging is full, evictors wait, first come, first
 //! served. A page that was fetched from disk populates the flash in the same way, but never waits.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `run` | the same of adjacent pages at once |
 
-use super::Base;
-use super::board::BoardRef;
-use super::directory::Directory;
-use super::flash_pages::FlashPages;
-use super::order::{PageOrder, ReadTicket};
-use super::run_state::RunState;
-use super::seat::Seat;
-use super::signals::Signals;
-use super::staging::{Incoming, Staging};
+mod run;
+
+pub(crate) use run::RUN_PAGES_MAX;
+
 use crate::TierError;
+use crate::access::Base;
+use crate::access::board::BoardRef;
+use crate::access::directory::Directory;
+use crate::access::flash_pages::FlashPages;
+use crate::access::order::{PageOrder, ReadTicket};
+use crate::access::run_state::RunState;
+use crate::access::seat::Seat;
+use crate::access::signals::Signals;
+use crate::access::staging::{Incoming, Staging};
 use crate::api::Victim;
 use crate::shadow::Shadow;
-use entresol_core::{Admission, FrameId, Lookup, Mode, PageId, Position};
-use entresol_objects::ObjectId;
+use entresol_core::{Admission, FrameId, Lookup, Mode, PageId, Partition, Position};
+use entresol_objects::{ObjectId, Objects};
 use entresol_shm::Gone;
 use std::sync::Arc;
 
@@ -132,45 +140,12 @@ impl Offers {
         read: Option<Read>,
         must_enter: bool,
     ) -> Result<Admission, TierError> {
-        let Victim { page, lsn, dirty, fdirty } = *victim;
-        // The state is looked at under the latch again: a cache that switches itself off does so under it.
-        let admission = self.directory.with_objects(|partition, objects| {
-            if !self.state.is_running() {
-                return Some(Admission::Full);
-            }
-            let has_changed = |read: Read| {
-                let is_gone = read.past.is_some_and(|copy| partition.peek(page) != copy);
-                is_gone || !self.order.is_current(page, read.ticket)
-            };
-            if read.is_some_and(has_changed) {
-                return Some(Admission::AlreadyThere);
-            }
-            let mut cut_may_be_lost = false;
-            if let Some(objects) = objects {
-                objects.locator(ObjectId(page.object()))?;
-                // A copy that was cut off is not this page. But if the cut is lost in a crash, it comes back:
-                // then no newer version may be on disk alone.
-                if let Some(log) = partition.log_mut() {
-                    log.drop_dead_copies(page, |page, position| objects.is_dead(page, position));
-                }
-                cut_may_be_lost = objects.durable() < objects.last();
-            }
-            if dirty || fdirty {
-                self.order.changes(page);
-            }
-            let must_enter = must_enter || fdirty && (self.takes_changes || cut_may_be_lost);
-            let admission = match partition.log_mut() {
-                Some(log) if must_enter => log.evict_changed(page, lsn, dirty),
-                _ => partition.evict(page, lsn, dirty, fdirty),
-            };
-            let admission = self.hold(admission);
-            if victim.is_only_copy() && matches!(admission, Admission::Bypass { .. }) {
-                self.order.write_begins(page);
-            }
-            Some(admission)
-        })?;
-        if admission.as_ref().is_some_and(|admission| *admission != Admission::Full) {
-            self.shadow.evict(page, dirty, fdirty);
+        let page = victim.page;
+        let admission = self
+            .directory
+            .with_objects(|partition, objects| self.decide(partition, objects, victim, read, must_enter))?;
+        if let Some(admission) = admission {
+            self.show(victim, admission);
         }
         admission.ok_or_else(|| {
             TierError::Refused(format!(
@@ -179,6 +154,59 @@ impl Offers {
                 page.object()
             ))
         })
+    }
+
+    /// [`Offers::admission_of`], under the latch. `None`: the page is of an object that is not defined.
+    fn decide(
+        &self,
+        partition: &mut Partition<'_>,
+        objects: Option<&mut Objects<'_>>,
+        victim: &Victim,
+        read: Option<Read>,
+        must_enter: bool,
+    ) -> Option<Admission> {
+        let Victim { page, lsn, dirty, fdirty } = *victim;
+        // Looked at again: a cache that switches itself off does so under the latch.
+        if !self.state.is_running() {
+            return Some(Admission::Full);
+        }
+        let has_changed = |read: Read| {
+            let is_gone = read.past.is_some_and(|copy| partition.peek(page) != copy);
+            is_gone || !self.order.is_current(page, read.ticket)
+        };
+        if read.is_some_and(has_changed) {
+            return Some(Admission::AlreadyThere);
+        }
+        let mut cut_may_be_lost = false;
+        if let Some(objects) = objects {
+            objects.locator(ObjectId(page.object()))?;
+            // A copy that was cut off is not this page. But if the cut is lost in a crash, it comes back:
+            // then no newer version may be on disk alone.
+            if let Some(log) = partition.log_mut() {
+                log.drop_dead_copies(page, |page, position| objects.is_dead(page, position));
+            }
+            cut_may_be_lost = objects.durable() < objects.last();
+        }
+        if dirty || fdirty {
+            self.order.changes(page);
+        }
+        let must_enter = must_enter || fdirty && (self.takes_changes || cut_may_be_lost);
+        let admission = match partition.log_mut() {
+            Some(log) if must_enter => log.evict_changed(page, lsn, dirty),
+            _ => partition.evict(page, lsn, dirty, fdirty),
+        };
+        let admission = self.hold(admission);
+        if victim.is_only_copy() && matches!(admission, Admission::Bypass { .. }) {
+            self.order.write_begins(page);
+        }
+        Some(admission)
+    }
+
+    /// The shadows see what was decided.
+    fn show(&self, victim: &Victim, admission: Admission) {
+        if admission != Admission::Full {
+            self.shadow.evict(victim.page, victim.dirty, victim.fdirty);
+        }
     }
 
     /// Offers the page to the core once. `None`: there is no room now.
@@ -277,15 +305,20 @@ impl Offers {
         if !self.directory.config.policy.populates() || !self.may_populate(data) {
             return Ok(());
         }
-        let admission = self.directory.with(|partition| match self.state.is_running() {
+        let admission = self.directory.with(|partition| self.arrival(partition, page, ticket))?;
+        self.entered(page, admission, data)
+    }
+
+    /// The core's answer to a page that was read from disk, of a policy that populates; under the latch.
+    fn arrival(&self, partition: &mut Partition<'_>, page: PageId, ticket: ReadTicket) -> Admission {
+        match self.state.is_running() {
             true if self.order.is_current(page, ticket) => {
                 let bypasses = Admission::Bypass { stale: false };
                 self.hold(partition.slots_mut().map_or(bypasses, |slots| slots.arrived(page)))
             }
             true => Admission::AlreadyThere,
             false => Admission::Full,
-        })?;
-        self.entered(page, admission, data)
+        }
     }
 
     /// As [`Offers::populate`], for a reader that has no memory of its own for pages: a policy that takes
@@ -312,9 +345,7 @@ impl Offers {
         if self.directory.config.policy.populates() {
             return self.populate(page, ticket, data);
         }
-        let has_order =
-            self.flash_pages.page_format.has_no_owner_with_a_log() && !self.directory.has_objects();
-        if !self.may_populate(data) || !has_order {
+        if !self.may_populate(data) || !self.has_order() {
             return Ok(());
         }
         let lsn = self.flash_pages.page_format.lsn(data);
@@ -327,6 +358,11 @@ impl Offers {
             }
         };
         self.entered(page, admission, data)
+    }
+
+    /// Whether the cache keeps the order of work on a page.
+    fn has_order(&self) -> bool {
+        self.flash_pages.page_format.has_no_owner_with_a_log() && !self.directory.has_objects()
     }
 
     /// Whether an unchanged page with this content may enter at all.
