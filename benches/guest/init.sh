@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first program of the guest that `cargo xtask block test guest` boots: loads modules, mounts the host's root
-# read-only below memory for what is written, and runs the job there.
+# The first program of a guest of `cargo xtask block`: loads modules, mounts the host's root read-only below memory for
+# what is written, and runs the call there. /job has the variables, /call the call; $program is the command `entresol`.
 /bin/busybox --install -s /bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 while read -r module; do
@@ -17,7 +17,6 @@ for folder in tmp run var/tmp; do mount -t tmpfs tmp "/host/$folder"; done
 mount --bind /proc /host/proc; mount --bind /sys /host/sys; mount --bind /dev /host/dev
 mkdir -p /host/dev/shm; mount -t tmpfs shm /host/dev/shm
 ip link set lo up
-journal=$journal PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot /host /bin/sh /mnt/repository/benches/guest/doors.sh \
-    "/mnt/bin/$(basename "$entresol")" "$doors" "$modes" "$rounds"
+program="/mnt/bin/$(basename "$entresol")" PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot /host /bin/sh -c "$(cat /call)"
 echo "guest: exit status $?"
 poweroff -f

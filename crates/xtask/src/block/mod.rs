@@ -3,6 +3,7 @@
 mod attached;
 mod bench;
 mod fio;
+mod guest;
 mod rig;
 mod test;
 mod volume;

@@ -5,6 +5,7 @@ mod flush;
 mod hits;
 mod memory;
 mod never_slower;
+mod peers;
 mod restart;
 mod tpcc;
 
@@ -45,6 +46,9 @@ enum What {
     /// TPC-C of the store under the wall clock on a slow disk, under several policies. Only for root, with
     /// control groups of version 1; 6 GB.
     Tpcc(tpcc::TpccArgs),
+    /// The kernel's caches and ours, in a guest of QEMU on the same limited devices: dm-cache, dm-writecache,
+    /// bcache, volumes by ublk and NBD; after a power failure, too.
+    Peers(peers::PeersArgs),
     /// DRAM for each slot of the cache, between two sizes of flash.
     Memory(memory::MemoryArgs),
 }
@@ -64,6 +68,9 @@ pub fn bench(arguments: &BenchArgs) -> Result<()> {
         What::NeverSlower(arguments) => never_slower::measure(rig, arguments, json),
         What::Databases(arguments) => databases::measure(rig, arguments, json),
         What::Tpcc(arguments) => tpcc::measure(rig, arguments, json),
+        What::Peers(peers) => {
+            peers::measure(|| Rig::with_features(arguments.folder.as_deref(), &["ublk"]), peers, json)
+        }
         What::Memory(arguments) => memory::measure(arguments, json),
     }
 }
