@@ -75,6 +75,11 @@ def attributes(data):
         data = data[(length + 3) // 4 * 4:]
 
 
+def backend(options):
+    """Which volume it is: the driver refuses another one for a device that has this one."""
+    return attribute(BACKEND, f"{os.path.realpath(options.socket)} {options.export}\0".encode())
+
+
 class Netlink:
     """The driver's generic netlink family."""
 
@@ -116,14 +121,13 @@ class Netlink:
         data += attribute(TIMEOUT, struct.pack("=Q", options.timeout_seconds))
         data += attribute(DEAD_TIMEOUT, struct.pack("=Q", options.dead_seconds))
         data += attribute(SERVER_FLAGS, struct.pack("=Q", flags)) + attribute(SOCKETS | NESTED, item)
-        # The driver refuses a connection to another volume for a device that waits for this one.
-        data += attribute(BACKEND, f"{os.path.realpath(options.socket)} {options.export}\0".encode())
+        data += backend(options)
         self.ask(self.family, command, data)
 
-    def grow(self, index, size):
+    def grow(self, index, size, options):
         """Tells the device the volume's new size."""
         data = attribute(INDEX, struct.pack("=I", index)) + attribute(SIZE, struct.pack("=Q", size))
-        data += attribute(BLOCK_SIZE, struct.pack("=Q", 512))
+        data += attribute(BLOCK_SIZE, struct.pack("=Q", 512)) + backend(options)
         self.ask(self.family, RECONFIGURE, data)
 
     def wait(self, index, seconds):
@@ -158,8 +162,12 @@ def watch(netlink, index, size, options):
         if time.monotonic() - looked >= options.look_seconds:
             found, looked = size_now(options), time.monotonic()
             if found and found > size:
-                netlink.grow(index, found)
                 size = found
+                try:
+                    netlink.grow(index, size, options)
+                except OSError as error:
+                    print(f"cannot grow {options.device} to {size} bytes: {error.strerror}", file=sys.stderr, flush=True)
+                    continue
                 print(f"grown: {options.device}, {size} bytes", flush=True)
     return True
 

@@ -125,6 +125,19 @@ fn a_range_after_the_end_is_refused() {
 }
 
 #[test]
+fn an_export_that_has_grown_admits_the_new_range() {
+    let mut disk = Server::simple("disk");
+    let at_end = request(WRITE_ZEROES, 0, 1, MIB, 512);
+    assert_eq!(refused(&mut disk, &at_end), ErrorCode::NoSpc);
+    disk.requests.grow(2 * MIB);
+    let zeroes = Command::WriteZeroes { offset: MIB, length: 512, fua: false, no_hole: false, fast: false };
+    assert_eq!(admitted(&mut disk, &at_end), zeroes);
+    disk.requests.grow(MIB);
+    admitted(&mut disk, &request(READ, 0, 1, 2 * MIB - 512, 512));
+    assert_eq!(refused(&mut disk, &request(READ, 0, 1, 2 * MIB, 512)), ErrorCode::Inval);
+}
+
+#[test]
 fn lengths_and_offsets_keep_to_the_block_sizes() {
     let mut disk = Server::structured("disk");
     let mut odd = Server::structured("odd");

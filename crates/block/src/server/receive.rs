@@ -59,6 +59,7 @@ impl<'a> Receiver<'a> {
             if self.received.bytes().is_empty() && !self.fill()? {
                 return Ok(());
             }
+            self.requests.grow(self.shared.volume.bytes());
             let (used, event) = self.requests.receive(self.received.bytes());
             self.received.start += used;
             match event {
