@@ -2,7 +2,7 @@
 
 use crate::placement::{GROUPS_AHEAD_MIN, groups_ahead, spare_groups};
 use crate::policy::{Placement, PolicyKind};
-use crate::sizes::{GROUP_PAGES_MAX, STAGING_GROUPS_MAX, Sizes};
+use crate::sizes::{DEQUEUES_MAX, DEQUEUES_USUAL, GROUP_PAGES_MAX, STAGING_GROUPS_MAX, Sizes};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -28,6 +28,9 @@ pub struct Config {
     /// The disk may refuse pages of a dequeue, which then stay ([`Log::keep`](crate::Log::keep)). A group of
     /// a log is kept free for them.
     pub refusals: bool,
+    /// Log placement: dequeues that may be under way at once, [`DEQUEUES_USUAL`] to [`DEQUEUES_MAX`]. So many
+    /// groups of a long ring are kept free or are being freed.
+    pub dequeues: u32,
 }
 
 /// flashcache's usual associativity (SCE §2).
@@ -55,6 +58,7 @@ impl Config {
             set_slots,
             proofs,
             refusals,
+            dequeues: DEQUEUES_USUAL,
         }
     }
 
@@ -62,8 +66,18 @@ impl Config {
     #[inline(always)]
     pub(crate) const fn sizes(&self) -> Sizes {
         let Self { slots, group_pages, staging_groups, .. } = *self;
-        let Self { dirty_permille_max, history, set_slots, proofs, refusals, .. } = *self;
-        Sizes { slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, proofs, refusals }
+        let Self { dirty_permille_max, history, set_slots, proofs, refusals, dequeues, .. } = *self;
+        Sizes {
+            slots,
+            group_pages,
+            staging_groups,
+            dirty_permille_max,
+            history,
+            set_slots,
+            proofs,
+            refusals,
+            dequeues,
+        }
     }
 
     /// Lists that the policy keeps.
@@ -90,7 +104,7 @@ impl Config {
     pub fn slots_kept_free(&self) -> u32 {
         self.policy.facts().log().map_or(0, |facts| {
             let spare = spare_groups(&self.sizes(), facts);
-            groups_ahead(self.slots, self.group_pages, spare) as u32 * self.group_pages
+            groups_ahead(self.slots, self.group_pages, self.dequeues.into(), spare) as u32 * self.group_pages
         })
     }
 
@@ -119,6 +133,9 @@ impl Config {
         if self.history > slots_max {
             return Err(ConfigError::History { found: self.history, max: slots_max });
         }
+        if !(DEQUEUES_USUAL..=DEQUEUES_MAX).contains(&self.dequeues) {
+            return Err(ConfigError::Dequeues { found: self.dequeues });
+        }
         Ok(())
     }
 }
@@ -134,7 +151,7 @@ pub(crate) struct StoredConfig {
     dirty_permille_max: u32,
     history: u32,
     set_slots: u32,
-    /// Bit 0: proofs are kept. Bit 1: the disk may refuse pages.
+    /// Bit 0: proofs are kept. Bit 1: the disk may refuse pages. From bit 8 on: [`Config::dequeues`].
     flags: u32,
 }
 
@@ -152,7 +169,7 @@ impl StoredConfig {
             dirty_permille_max,
             history,
             set_slots,
-            flags: u32::from(config.proofs) | u32::from(config.refusals) << 1,
+            flags: u32::from(config.proofs) | u32::from(config.refusals) << 1 | config.dequeues << 8,
         }
     }
 
@@ -174,6 +191,7 @@ impl StoredConfig {
             set_slots,
             proofs,
             refusals,
+            dequeues: self.flags >> 8,
         })
     }
 }
@@ -191,6 +209,12 @@ pub enum ConfigError {
     #[error("{found} staging groups are not possible; choose 2 to 64")]
     StagingGroups {
         /// Groups asked for.
+        found: u32,
+    },
+    /// Number of dequeues out of range.
+    #[error("{found} dequeues at once are not possible; choose 8 to 32")]
+    Dequeues {
+        /// Dequeues asked for.
         found: u32,
     },
     /// Number of slots out of range.

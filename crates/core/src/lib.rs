@@ -65,7 +65,7 @@ pub use sample::Drawn;
 pub use scaled::GROUP_PAGES_MIN;
 pub use sections::Section;
 pub use shadow::{Candidate, Counts, Forecast, NoShadows, SHADOWS_MAX, ShadowPlan, Shadows};
-pub use sizes::{GROUP_PAGES_MAX, STAGING_GROUPS_MAX};
+pub use sizes::{DEQUEUES_MAX, DEQUEUES_USUAL, GROUP_PAGES_MAX, STAGING_GROUPS_MAX};
 pub use switch::{Advice, LOOKS, Switcher};
 pub use system::System;
 pub use violation::Violation;

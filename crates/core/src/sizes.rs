@@ -4,6 +4,10 @@ use crate::sets::Sets;
 
 /// Most pages of a group.
 pub const GROUP_PAGES_MAX: usize = 128;
+/// Dequeues that may be under way at once, usually.
+pub const DEQUEUES_USUAL: u32 = 8;
+/// Most dequeues that may be under way at once.
+pub const DEQUEUES_MAX: u32 = 32;
 /// Most groups that staging holds.
 pub const STAGING_GROUPS_MAX: u32 = 64;
 
@@ -26,6 +30,8 @@ pub(crate) struct Sizes {
     pub proofs: bool,
     /// The disk may refuse pages.
     pub refusals: bool,
+    /// Dequeues that may be under way at once.
+    pub dequeues: u32,
 }
 
 impl Sizes {

@@ -2,7 +2,7 @@
 
 mod harness;
 
-use entresol_core::{Lists, Placement, PolicyKind, Survives};
+use entresol_core::{Config, Lists, Placement, PolicyKind, Survives};
 use harness::world::Mode;
 use harness::{Choices, World, small};
 use proptest::prelude::*;
@@ -288,7 +288,7 @@ fn tac_agrees_with_its_model_for_a_long_time() {
 #[test]
 fn lc_agrees_with_its_model_for_a_long_time() {
     for (pages, history) in [(48, 16), (400, 2), (2000, 0), (2000, 16)] {
-        let config = entresol_core::Config { history, ..small(PolicyKind::Lc, 2, 2, 0) };
+        let config = Config { history, ..small(PolicyKind::Lc, 2, 2, 0) };
         let mut world = World::new(config, pages, 3);
         world.crash_often = false; // a restart restarts the clock
         world.settle_every = 4;
@@ -313,6 +313,26 @@ fn longer_rings_agree_with_their_models() {
         // Short rings allow four; two with a reserved group for each.
         let few = if policy.facts().log().is_some_and(|log| log.second_chances.is_some()) { 2 } else { 4 };
         assert!(world.dequeues_at_once > few, "{}: {} at once", policy.name(), world.dequeues_at_once);
+    }
+}
+
+/// Of many dequeues at once the ring keeps as many groups free, or is freeing them.
+#[test]
+fn rings_with_many_dequeues_agree_with_their_models() {
+    for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.placement() == Placement::Log) {
+        for (seed, refuses) in [(1, false), (2, true)] {
+            let config = Config { dequeues: 32, refusals: refuses, ..small(policy, 2, 3, 260) };
+            let mut world = World::new(config, 900, 60);
+            world.refuses = refuses;
+            world.forgets_and_flushes = refuses;
+            world.front_lags = !refuses;
+            world.crash_often = false;
+            world.run(&mut Choices::from_seed(seed), 12_000);
+            assert!(world.destages > 100, "{}: {} destages", policy.name(), world.destages);
+            // Those with second chances of `reuse` wait for each other.
+            let few = if policy == PolicyKind::Reuse { 4 } else { 8 };
+            assert!(world.dequeues_at_once > few, "{}: {} at once", policy.name(), world.dequeues_at_once);
+        }
     }
 }
 

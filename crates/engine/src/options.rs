@@ -4,7 +4,8 @@ use crate::TierError;
 use crate::budget::WriteBudget;
 use crate::region::objects_config;
 use entresol_core::{
-    Config, Costs, Directory, Mode, Placement, PolicyKind, Position, ShadowPlan, WritebackOptions,
+    Config, Costs, DEQUEUES_MAX, DEQUEUES_USUAL, Directory, Mode, Placement, PolicyKind, Position,
+    ShadowPlan, WritebackOptions,
 };
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::superblock::{OBJECTS_MAX, Superblock};
@@ -62,7 +63,8 @@ pub struct TierOptions {
     pub takes_changes: bool,
     /// Tasks that write staged pages to flash, 1 ..= 64.
     pub write_workers: usize,
-    /// Tasks that dequeue, destage and clean, 1 ..= 64.
+    /// Tasks that dequeue, destage and clean, 1 ..= 64. With log placement and a long ring, more than 8 of
+    /// them, at most 32, also raise the groups that are kept ahead of evictions.
     pub background_workers: usize,
     /// Permits a new cache on devices with any content, except a cache or disk that is needed. Otherwise only
     /// blank devices and our own are used.
@@ -186,8 +188,20 @@ impl TierOptions {
             history: self.history,
             proofs: self.page_format.keeps_proofs(),
             refusals: self.disk_errors == DiskErrors::TryAgain && self.policy.placement() == Placement::Log,
+            dequeues: self.dequeues(),
             ..Config::new(self.policy, self.slots)
         }
+    }
+
+    /// Dequeues that may be under way at once: one for each background task, within bounds.
+    pub(crate) fn dequeues(&self) -> u32 {
+        (self.background_workers as u32).clamp(DEQUEUES_USUAL, DEQUEUES_MAX)
+    }
+
+    /// With log placement: the groups that are kept free or are being freed in a full cache. So many dequeues
+    /// may be under way at once.
+    pub fn groups_ahead(&self) -> u32 {
+        self.config().slots_kept_free() / self.group_pages
     }
 
     /// The layout of the flash device.

@@ -5,110 +5,22 @@ mod support;
 use entresol_core::{Mode, PageId, PolicyKind};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
 use entresol_engine::{
-    Deletes, FlashTier, Home, Layer, LogPosition, Names, OpenReport, OwnersLog, PageCache, TierError,
-    TierOptions, WholeDisk, flash_bytes,
+    Deletes, FlashTier, Layer, OpenReport, PageCache, TierError, TierOptions, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_objects::Locator;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use support::logged::{Log, home};
 use support::{PAGE, PAGES, build, load, memory, small, victim};
-
-/// A log that is durable up to a place. Logs of other branches have other digests.
-#[derive(Default)]
-struct Log {
-    end: AtomicU64,
-    branch: u64,
-}
-
-impl Log {
-    fn at(end: u64) -> Self {
-        Self { end: AtomicU64::new(end), branch: 0 }
-    }
-
-    fn digest(&self, place: u64) -> u64 {
-        place.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.branch
-    }
-}
-
-impl OwnersLog for Log {
-    fn position(&self) -> LogPosition {
-        let lsn = self.end.load(SeqCst);
-        LogPosition { timeline: 1, lsn, digest: self.digest(lsn) }
-    }
-
-    fn digests_at(&self, marks: [u64; 2]) -> [u64; 2] {
-        marks.map(|mark| self.digest(mark))
-    }
-
-    fn prove(&self, newest: LogPosition, _: [(u64, u64); 2]) -> Result<(), String> {
-        match newest.lsn <= self.end.load(SeqCst) && newest.digest == self.digest(newest.lsn) {
-            true => Ok(()),
-            false => Err(format!("the log does not have {}", newest.lsn)),
-        }
-    }
-}
-
-/// A disk of pages whose owner has a log. Objects are of 16 pages, by the first byte of their names.
-struct Logged {
-    disk: Arc<WholeDisk>,
-    log: Arc<Log>,
-}
-
-impl Logged {
-    fn page(page: PageId, names: &dyn Names) -> Option<PageId> {
-        match page.object() {
-            0 => Some(page),
-            object => {
-                let name = names.locator(entresol_objects::ObjectId(object))?;
-                Some(PageId(u64::from(name[0]) * 16 + u64::from(page.number())))
-            }
-        }
-    }
-}
-
-impl Home for Logged {
-    fn label(&self) -> &dyn Device {
-        self.disk.label()
-    }
-    fn capacity_pages(&self) -> u64 {
-        self.disk.capacity_pages()
-    }
-    fn has_room(&self, _: PageId, _: &dyn Names) -> bool {
-        true
-    }
-    fn place(&self, page: PageId, names: &dyn Names) -> String {
-        self.disk.place(page, names)
-    }
-    fn read(&self, first: PageId, buffer: &mut [u8], names: &dyn Names) -> Result<(), DeviceError> {
-        Self::page(first, names).map_or(Ok(()), |page| self.disk.read(page, buffer, names))
-    }
-    fn write(&self, pages: &[(PageId, &[u8])], names: &dyn Names) -> Result<(), DeviceError> {
-        let found = pages.iter().filter_map(|(page, data)| Some((Self::page(*page, names)?, *data)));
-        self.disk.write(&found.collect::<Vec<_>>(), names)
-    }
-    fn sync(&self) -> Result<(), DeviceError> {
-        self.disk.sync()
-    }
-    fn log(&self) -> Option<&dyn OwnersLog> {
-        Some(&*self.log)
-    }
-    fn drop_cached(&self) -> Result<(), DeviceError> {
-        self.disk.drop_cached()
-    }
-}
-
-fn home(disk: &Arc<MemoryDevice>, log: &Arc<Log>) -> Arc<Logged> {
-    Arc::new(Logged { disk: WholeDisk::new(disk.clone(), PAGE as u32), log: log.clone() })
-}
 
 type Opened = Result<(Arc<FlashTier>, OpenReport), TierError>;
 
 /// Opens copies of both devices with this log.
 fn open(flash: &MemoryDevice, disk: &MemoryDevice, options: &TierOptions, log: Log) -> Opened {
     let (flash, disk) = (Arc::new(flash.fork("flash")), Arc::new(disk.fork("disk")));
-    FlashTier::open_at(flash, home(&disk, &Arc::new(log)), options.clone())
+    FlashTier::open_at(flash, home(disk, &Arc::new(log)), options.clone())
 }
 
 fn refusal(opened: Opened) -> String {
@@ -126,7 +38,7 @@ fn a_disk_from_before_a_destage_is_not_taken_for_the_present_one() {
         let (flash, disk) = memory(&options, PAGES);
         load(disk.clone(), PAGES);
         let log = Arc::new(Log::at(100));
-        let tier = FlashTier::create_at(flash.clone(), home(&disk, &log), options.clone()).unwrap();
+        let tier = FlashTier::create_at(flash.clone(), home(disk.clone(), &log), options.clone()).unwrap();
         let write = |pages: std::ops::Range<u64>, number| {
             for page in pages.map(PageId) {
                 tier.evict(victim(page, number, true, true), &build(page, number)).unwrap();
@@ -158,7 +70,7 @@ fn a_renewal_may_be_cut_off_and_a_copy_of_the_superblock_be_lost() {
         load(disk.clone(), PAGES);
         let log = Arc::new(Log::at(100));
         let recorder = Recorder::new(flash, disk.clone());
-        let tier = FlashTier::create_at(recorder.clone(), home(&disk, &log), options.clone()).unwrap();
+        let tier = FlashTier::create_at(recorder.clone(), home(disk.clone(), &log), options.clone()).unwrap();
         let mut stands = Vec::new();
         for number in 2..5 {
             for page in (0..PAGES).map(PageId) {
@@ -186,7 +98,8 @@ fn a_log_that_is_older_than_the_flash_is_noticed() {
             let (flash, disk) = memory(&options, PAGES);
             load(disk.clone(), PAGES);
             let log = Arc::new(Log::at(100));
-            let tier = FlashTier::create_at(flash.clone(), home(&disk, &log), options.clone()).unwrap();
+            let tier =
+                FlashTier::create_at(flash.clone(), home(disk.clone(), &log), options.clone()).unwrap();
             for (end, page) in [(150, 1), (200, 2)] {
                 log.end.store(end, SeqCst);
                 let page = PageId(page);
@@ -268,7 +181,7 @@ fn a_removal_depends_on_the_log_as_a_page_does() {
         let disk = Arc::new(MemoryDevice::new("disk", LABEL_AREA_BYTES + 128 * PAGE as u64));
         let log = Arc::new(Log::at(100));
         let recorder = Recorder::new(flash, disk.clone());
-        let tier = FlashTier::create_at(recorder.clone(), home(&disk, &log), options.clone()).unwrap();
+        let tier = FlashTier::create_at(recorder.clone(), home(disk.clone(), &log), options.clone()).unwrap();
         let name = |first: u8| {
             let mut name = Locator::default();
             name[0] = first;

@@ -4,7 +4,7 @@ use crate::locator::Folders;
 use crate::memory::{ALIGNMENT, front_bytes};
 use crate::now::POLICIES;
 use crate::types::{EntOptions, FLASH_PATH_BYTES};
-use entresol_core::{PageId, PolicyKind};
+use entresol_core::{DEQUEUES_USUAL, PageId, PolicyKind};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{DailyWrites, Mode, TierOptions, segment_bytes};
 use entresol_format::PageFormat;
@@ -36,6 +36,8 @@ pub(crate) struct Settings {
     /// How much may be written to flash in a day.
     pub writes: DailyWrites,
     pub processes: u32,
+    /// Threads that dequeue and destage, at most.
+    pub workers: usize,
 }
 
 /// The format of the pages of a cluster with checksums, or without.
@@ -80,12 +82,13 @@ impl Settings {
             objects: options.objects,
             ..TierOptions::new(kind, 0)
         };
-        let tier = fitted(&wanted, &flash, flash_bytes, options.workers as usize)?;
+        let workers = options.workers as usize;
+        let tier = fitted(&wanted, &flash, flash_bytes, workers)?;
         let folders = Folders {
             data: PathBuf::from(string("the cluster's folder", options.data)?),
             version: string("the folder of this version", options.version_folder)?,
         };
-        Ok(Self { flash, folders, tier, flash_bytes, writes, processes: options.processes })
+        Ok(Self { flash, folders, tier, flash_bytes, writes, processes: options.processes, workers })
     }
 
     /// These settings, with what changes while a server runs.
@@ -99,9 +102,9 @@ impl Settings {
         policy: PolicyKind,
         mode: Mode,
     ) -> Result<Self, String> {
-        let TierOptions { page_bytes, page_format, objects, background_workers, .. } = self.tier;
+        let TierOptions { page_bytes, page_format, objects, .. } = self.tier;
         let wanted = TierOptions { page_bytes, page_format, mode, objects, ..TierOptions::new(policy, 0) };
-        let tier = fitted(&wanted, &flash, flash_bytes, background_workers)?;
+        let tier = fitted(&wanted, &flash, flash_bytes, self.workers)?;
         Ok(Self { flash, tier, flash_bytes, ..self })
     }
 
@@ -163,6 +166,9 @@ fn fitted(
     // PostgreSQL syncs its own writes with the next checkpoint.
     let takes_changes = wanted.mode == Mode::WriteBack;
     let tier = TierOptions { background_workers: workers, takes_changes, ..fitted };
+    // Each has memory for a group.
+    let needed = tier.groups_ahead().max(DEQUEUES_USUAL) as usize;
+    let tier = TierOptions { background_workers: workers.min(needed), ..tier };
     tier.validate().map_err(|error| error.to_string())?;
     Ok(tier)
 }

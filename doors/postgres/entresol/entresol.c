@@ -40,7 +40,7 @@ static int	max_size_mb;
 static int	policy = 2;
 static int	mode;
 static int	objects;
-static int	workers = 8;
+static int	workers = 32;
 
 static shmem_request_hook_type previous_request;
 static shmem_startup_hook_type previous_startup;
@@ -178,7 +178,7 @@ define_settings(void)
 	DefineCustomIntVariable("entresol.workers",
 							"Threads that write pages from the cache to the files of the cluster.",
 							NULL,
-							&workers, 8, 1, 64, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							&workers, 32, 1, 64, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("entresol.writes_per_day",
 							   "How much may be written to the flash in a day.",
 							   "\"unlimited\", device writes such as \"0.5x\", or bytes such as \"200G\".",

@@ -62,7 +62,8 @@ impl LogModel {
     pub(super) fn dequeue(&mut self, pages: &[DequeuePage], one_io: bool) {
         assert_eq!(pages.len() as u64, self.group());
         assert_eq!(one_io, self.config.policy != PolicyKind::Face);
-        let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8) + self.spare();
+        let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, self.config.dequeues.into())
+            + self.spare();
         let early = self.config.slots as u64 - ahead * self.group();
         assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
         let group = self.scan..self.scan + self.group();

@@ -91,7 +91,8 @@ impl ServedSegment {
 
 /// A hash of the options that fronts and back must agree upon.
 fn configuration(options: &TierOptions) -> u64 {
-    let agreed = TierOptions { write_workers: 1, background_workers: 1, overwrite: false, ..options.clone() };
+    let background_workers = options.dequeues() as usize;
+    let agreed = TierOptions { write_workers: 1, background_workers, overwrite: false, ..options.clone() };
     let written = format!("{agreed:?}");
     (written.len() as u64) << 32 | u64::from(checksum::of(written.as_bytes()))
 }

@@ -1,6 +1,7 @@
 //! What the engine's tests share: pages with a version in them, small caches, and simulated runs.
 #![allow(dead_code)]
 
+pub mod logged;
 pub mod shared;
 
 use entresol_core::{Lsn, PageId, PolicyKind};

@@ -119,6 +119,7 @@ ranks! {
     DiskTrouble: Blocks, One, "disk trouble", "Since when the disk refuses writes, and which pages stay on flash for that.";
     WantedPages: Blocks, One, "wanted pages", "What became of pages that several tasks copy to disk.";
     Writeback: Blocks, One, "writeback", "When dirty pages are copied to disk before their turn.";
+    Waves: Blocks, One, "waves", "Dequeues that wait to sync the disk together.";
     Destaged: Blocks, One, "destaged versions", "Which versions were destaged lately.";
     WriteBudget: Blocks, One, "write budget", "What may still be written to flash.";
     Syncs: Blocks, One, "syncs", "Syncs of a device that are under way.";

@@ -11,14 +11,14 @@
 //! front lags by more than [`LAG_GROUPS_MAX`] groups, which are not searched under the latch. An unchanged
 //! page is the same as on disk, and so is each older copy that can come back.
 
-use super::{DEQUEUES, Log};
+use super::Log;
 use crate::job::Admission;
 use crate::policy::Offer;
 use crate::{Lsn, PageId};
 
 /// Groups that are searched for an older copy. Each write of a group makes the front durable, and seldom more
 /// groups are released between two of them.
-const LAG_GROUPS_MAX: u64 = DEQUEUES as u64;
+const LAG_GROUPS_MAX: u64 = 8;
 
 impl Log<'_> {
     /// As [`Partition::evict`](crate::Partition::evict), for a driver that cannot vouch for its own writes to

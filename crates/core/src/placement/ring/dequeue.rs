@@ -13,8 +13,8 @@ use std::ops::Range;
 /// Groups of a ring of `slots` that are kept free or are being freed, so that dequeues run ahead of
 /// evictions: a sixteenth of the ring, within bounds, and the spare ones. A dequeue takes as long as its
 /// slowest destage, so several must be under way at once to keep a disk array busy.
-pub(crate) fn groups_ahead(slots: u32, group_pages: u32, spare_groups: u64) -> u64 {
-    u64::from(slots / group_pages / 16).clamp(GROUPS_AHEAD_MIN, DEQUEUES as u64) + spare_groups
+pub(crate) fn groups_ahead(slots: u32, group_pages: u32, dequeues: u64, spare_groups: u64) -> u64 {
+    u64::from(slots / group_pages / 16).clamp(GROUPS_AHEAD_MIN, dequeues) + spare_groups
 }
 
 /// The policy's [`spare_groups`](crate::SecondChances::spare_groups), in a ring that is large enough for
@@ -32,6 +32,12 @@ impl Log<'_> {
     /// Whether a dequeue is to begin. It begins when no page of its group is being cleaned.
     pub fn dequeue_is_due(&self) -> bool {
         self.ring.dequeue_is_due(&self.contents)
+    }
+
+    /// Whether at most half of the groups that are kept ahead of evictions are free.
+    pub fn are_groups_scarce(&self) -> bool {
+        let Self { contents, ring } = self;
+        2 * ring.free_groups(contents) <= ring.groups_ahead()
     }
 
     /// The entries of the group that is dequeued next. Dead pages that are dropped before the dequeue begins
@@ -199,6 +205,10 @@ impl Ring<'_> {
         self.room(&contents.staging) / self.group()
     }
 
+    fn groups_ahead(&self) -> u64 {
+        groups_ahead(self.slots, self.group_pages, self.dequeues, self.spare_groups)
+    }
+
     /// Without a free group (after a restart with a full ring), the first dequeue gives no second chances.
     fn has_room_for_chances(&self, contents: &Contents<'_>) -> bool {
         self.free_groups(contents) > self.head.staying as u64 + self.spare_groups
@@ -211,8 +221,8 @@ impl Ring<'_> {
         let dequeues = self.head.next_dequeue - self.head.first_dequeue;
         let lacks_room = self.may_restage() && !self.has_room_for_chances(contents);
         let waits_for_another = lacks_room && in_flight > 0;
-        self.free_groups(contents) + in_flight < groups_ahead(self.slots, self.group_pages, self.spare_groups)
-            && dequeues < DEQUEUES as u64
+        self.free_groups(contents) + in_flight < self.groups_ahead()
+            && dequeues < self.dequeues
             && self.head.scan + group <= contents.staging.window.front
             && !waits_for_another
     }

@@ -19,8 +19,8 @@
 //! - A group's pages become the valid versions together, when the write that completes it is durable. Page by
 //!   page (mvFIFO without GR) only that last write needs a sync; until then its pages are served from
 //!   staging.
-//! - In-flight dequeues span at most [`DEQUEUES`] groups, and the ring is much longer, so that two versions
-//!   of one page are never being destaged at the same time.
+//! - In-flight dequeues span at most [`Config::dequeues`](crate::Config::dequeues) groups, and the ring is
+//!   much longer, so that two versions of one page are never being destaged at the same time.
 //!
 //! Invariants:
 //! - `released <= scan <= staging's front <= staging's rear <= released + slots`; the first three are
@@ -57,8 +57,8 @@ use crate::staging::{FrameState, Staging};
 use crate::{Lsn, PageId, SlotId};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
-/// Dequeues that may be under way at once.
-pub(crate) const DEQUEUES: usize = 8;
+/// Room for dequeues under way.
+pub(crate) const DEQUEUES: usize = crate::DEQUEUES_MAX as usize;
 
 /// Fewest groups kept free or becoming free.
 pub(crate) const GROUPS_AHEAD_MIN: u64 = 4;
@@ -238,6 +238,8 @@ pub(crate) struct Ring<'r> {
     spare_groups: u64,
     /// The disk may refuse pages of a dequeue.
     refusals: bool,
+    /// Dequeues that may be under way at once.
+    dequeues: u64,
     /// The policy's [`pulls`](SecondChances::pulls).
     pulls: bool,
     pub head: &'r mut RingHead,
@@ -254,7 +256,7 @@ impl<'r> Ring<'r> {
     /// Attaches to its sections for policy `P`. `None`: the region is too short.
     #[inline(always)]
     pub(crate) fn attach<P: LogPolicy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
-        let Sizes { slots, group_pages, refusals, .. } = *carver.sizes();
+        let Sizes { slots, group_pages, refusals, dequeues, .. } = *carver.sizes();
         let LogFacts { by_group, second_chances, .. } = P::FACTS;
         let spare_groups = spare_groups(carver.sizes(), &P::FACTS);
         let (head, groups) = (carver.take_one()?, carver.take(&GROUPS)?);
@@ -266,6 +268,7 @@ impl<'r> Ring<'r> {
             second_chances: second_chances.is_some(),
             spare_groups,
             refusals,
+            dequeues: dequeues.into(),
             pulls: matches!(second_chances, Some(SecondChances { pulls: true, .. })),
             head,
             groups,

@@ -14,16 +14,8 @@ use super::superblocks::Superblocks;
 use crate::TierError;
 use crate::disk::DiskPages;
 use entresol_runtime::sync::{Mutex, Rank};
-use entresol_runtime::{Time, now, sleep};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
-
-/// After a renewal there is none for so many times as long as it took, where that may be waited for: on a
-/// slow disk more requests share one.
-const PAUSE: u32 = 16;
-/// Longest pause.
-const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Renewals of the disk's label. Tasks that ask for one meanwhile share the next one.
 pub(crate) struct Renewals {
@@ -31,18 +23,12 @@ pub(crate) struct Renewals {
     superblocks: Arc<Superblocks>,
     /// Requests so far.
     asked: AtomicU64,
-    /// Held during a renewal.
-    last: Mutex<Last>,
+    /// Of these, how many are answered. Held during a renewal.
+    answered: Mutex<u64>,
 }
 
-/// The last renewal.
-#[derive(Default)]
-struct Last {
-    /// Requests that are answered.
-    answered: u64,
-    /// When the next one may begin.
-    next_at: Option<Time>,
-}
+/// A request for a renewal.
+pub(crate) struct Asked(u64);
 
 impl Renewals {
     pub(crate) fn new(disk: &Arc<DiskPages>, superblocks: &Arc<Superblocks>) -> Self {
@@ -50,26 +36,30 @@ impl Renewals {
             disk: disk.clone(),
             superblocks: superblocks.clone(),
             asked: AtomicU64::new(0),
-            last: Mutex::new(Rank::Renewal, Last::default()),
+            answered: Mutex::new(Rank::Renewal, 0),
         }
     }
 
     /// Renews the disk's label: from now on a state of the disk from before this call is told from the
-    /// present one. Costs nothing if the owner has no log. `patient`: the caller may wait a little, so that
-    /// others share the renewal.
-    pub(crate) fn renew(&self, patient: bool) -> Result<(), TierError> {
+    /// present one. Costs nothing if the owner has no log.
+    pub(crate) fn renew(&self) -> Result<(), TierError> {
+        self.answer(self.ask())
+    }
+
+    /// Asks for a renewal that begins after this call.
+    pub(crate) fn ask(&self) -> Asked {
+        Asked(self.asked.fetch_add(1, SeqCst) + 1)
+    }
+
+    /// As [`Renewals::renew`], at the time of the request.
+    pub(crate) fn answer(&self, Asked(number): Asked) -> Result<(), TierError> {
         if self.disk.log().is_none() {
             return Ok(());
         }
-        let number = self.asked.fetch_add(1, SeqCst) + 1;
-        let mut last = self.last.lock();
-        if last.answered >= number {
+        let mut answered = self.answered.lock();
+        if *answered >= number {
             return Ok(());
         }
-        if let Some(next_at) = last.next_at.filter(|_| patient) {
-            sleep(next_at.since(now()).min(PAUSE_MAX));
-        }
-        let began = now();
         let asked = self.asked.load(SeqCst);
         // The last one is on two copies, so that one may be lost: the label may be ahead by one only.
         while self.superblocks.with_newest_renewal() < 2 {
@@ -81,8 +71,7 @@ impl Renewals {
             renewal = label.renewal;
         })?;
         self.superblocks.write(|superblock| superblock.renewal = renewal)?;
-        let ended = now();
-        *last = Last { answered: asked, next_at: Some(ended + ended.since(began) * PAUSE) };
+        *answered = asked;
         Ok(())
     }
 

@@ -426,7 +426,7 @@ impl WantedPages {
         }
         self.disk.sync()?;
         // Before they count as clean.
-        self.renewals.renew(false)?;
+        self.renewals.renew()?;
         written.iter().for_each(|pages| self.destager.tell(pages));
         Ok(tried)
     }

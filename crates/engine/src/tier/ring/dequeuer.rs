@@ -7,6 +7,7 @@
 //! recorded as lost, durably, before the dequeue is reported ([`crate::tier::floor::lost`]); where that
 //! cannot be, it stops the tier. A damaged clean page is dropped and counted; the disk has it.
 
+use super::waves::Waves;
 use crate::TierOptions;
 use crate::access::{BoardRef, Directory, FlashPages, Incoming, RunState, Signals, Staging};
 use crate::disk::{DiskPages, DurableNotes};
@@ -64,6 +65,7 @@ pub(crate) struct Dequeuer {
     objects: Arc<ObjectLog>,
     renewals: Arc<Renewals>,
     destager: Arc<Destager>,
+    waves: Waves,
     notes: Arc<DurableNotes>,
     upstream: Arc<Above>,
     lost: Arc<LostPages>,
@@ -90,6 +92,7 @@ impl Dequeuer {
             objects: floor.objects.clone(),
             renewals: floor.renewals.clone(),
             destager: floor.destager.clone(),
+            waves: Waves::new(floor),
             notes: floor.notes.clone(),
             upstream: floor.upstream.clone(),
             lost: floor.lost.clone(),
@@ -171,11 +174,15 @@ impl Dequeuer {
         let may_keep = || Ok(self.directory.in_log(|log| log.keep(ticket))?);
         let Some(kept) = self.destager.destage_or_keep(&mut destages, may_keep)? else { return Ok(None) };
         if !destages.is_empty() {
+            let wave = self.waves.join();
             let sync = || self.notes.sync(&self.disk, self.upstream.get().as_deref());
             if !self.trouble.persist(sync)? {
                 return Ok(None);
             }
-            self.renewals.renew(false)?;
+            // Only now: a renewal from before the sync would be that of a disk that lacks these pages.
+            let asked = self.renewals.ask();
+            wave.end();
+            self.renewals.answer(asked)?;
             self.destager.tell(&destages);
         }
         for (page, data) in &kept {

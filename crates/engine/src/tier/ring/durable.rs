@@ -49,7 +49,7 @@ impl MakeDurable for DurableRing {
     fn make_durable(&self, rear: Position) -> Result<(), TierError> {
         self.objects.make_durable()?;
         // Before the owner's marks change, and before what is on disk counts as durable there.
-        self.renewals.renew(false)?;
+        self.renewals.renew()?;
         if !self.options.disk_may_lack() {
             self.disk_writes.sync_callers()?;
             self.superblocks.write(|_| ())?;

@@ -5,6 +5,7 @@
 //! | `writer` | staging → flash: groups, parts of groups, and their summaries |
 //! | `summary_records` | records of forgotten pages that summaries name |
 //! | `dequeuer` | flash → disk, and second chances |
+//! | `waves` | dequeues that sync the disk together |
 //! | `flusher`, `confirmer` | flushes, and telling a flush from a torn one |
 //! | `segments` | directory segments |
 //! | `deletions` | pages that are forgotten, at once or for what makes them dead |
@@ -22,6 +23,7 @@ pub(crate) mod flusher;
 pub(crate) mod segments;
 pub(crate) mod summary_records;
 pub(crate) mod unsure;
+pub(crate) mod waves;
 pub(crate) mod write_through;
 pub(crate) mod writer;
 
