@@ -1,4 +1,5 @@
-//! Pages of one request that several tasks make at once: they are adjacent on flash, so one request reads them.
+//! Pages of one request, while other tasks make theirs: they are adjacent on flash, so one request reads
+//! them.
 
 mod support;
 

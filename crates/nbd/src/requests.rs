@@ -153,8 +153,9 @@ impl Requests {
         Self { session, head, head_bytes: 0, payload: 0, skipping: false, ended: false }
     }
 
-    /// The export has so many bytes now: requests for them are admitted. The protocol tells the client nothing,
-    /// but a client may know, as the driver of a kernel that was told another size. An export never shrinks.
+    /// The export has so many bytes now: requests for them are admitted. The protocol tells the client
+    /// nothing, but a client may know, as the driver of a kernel that was told another size. An export never
+    /// shrinks.
     #[inline]
     pub fn grow(&mut self, bytes: u64) {
         self.session.bytes = self.session.bytes.max(bytes);

@@ -1,5 +1,5 @@
-//! Offers of adjacent pages in one step of the core. Those that enter get positions that follow each other: with
-//! log placement they are adjacent on flash, and one request reads them.
+//! Offers of adjacent pages in one step of the core. Those that enter get positions that follow each other:
+//! with log placement they are adjacent on flash, and one request reads them.
 //!
 //! Invariants:
 //!

@@ -1,8 +1,8 @@
 //! The kernel's caches and ours, in turn, in one boot of a guest: the same loads on the same two virtual
 //! disks, both limited to so many requests a second. `benches/guest/peers.py` runs in the guest.
 //!
-//! A round measures every peer once, in an order that each round rotates. With `--power-cuts` each peer is also
-//! written to until the guest is killed; the next boot opens what is there, and reads every block.
+//! A round measures every peer once, in an order that each round rotates. With `--power-cuts` each peer is
+//! also written to until the guest is killed; the next boot opens what is there, and reads every block.
 
 use crate::block::guest::{Guest, Job, KernelArgs, Monitor, Power, need_guest};
 use crate::block::rig::{Filled, Rig, make_file};
