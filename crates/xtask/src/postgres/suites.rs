@@ -61,11 +61,23 @@ pub(super) fn contrib(bench: &Bench, cache: &Cache) -> Result<()> {
     let name = format!("{} contrib", cache.name);
     let server = Server::start(&bench.build, &bench.user, &name, &["-k"], &tiny(cache))?;
     let contrib = bench.build.source.join("contrib");
+    // 17 makes links to its headers with the name of the folder in which it was built. A build that was kept,
+    // and unpacked in another one, has none that lead there: they are made anew, by their owner.
+    let mut headers = Command::new("make");
+    Tools::for_build()?.set(headers.current_dir(&contrib).args([
+        "-C",
+        "../src/backend",
+        "generated-headers",
+    ]));
+    headers.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
+    bench.steps.run(&format!("{name}: headers"), &mut headers)?;
     // The tests write next to their sources.
     bench.user.own(&contrib)?;
     let mut make = bench.user.command("make");
     make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
     make.current_dir(&contrib).args(["-k", "installcheck", "USE_MODULE_DB=1"]);
+    let psql = bench.build.program("psql");
+    make.arg(format!("bindir={}", psql.parent().unwrap_or(&psql).display()));
     Tools::for_build()?.set(&mut make);
     server.address(&mut make);
     make.env_remove("PGDATABASE");
