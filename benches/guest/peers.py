@@ -1,6 +1,7 @@
 """Runs in the guest of `cargo xtask block bench peers`: sets up one cache after the other over /dev/vda (the disk) and
 /dev/vdb (the flash), and measures each with fio under the same loads. A line that begins with `@` is for the host:
-`@throttle on|off` limits the devices, `@result JSON` is a measurement.
+`@throttle on|warm|off` limits the devices, `@result JSON` is a measurement, `@synced N` says how many writes are
+durable.
 
 `peers.py rounds` measures; `peers.py before NAME` writes until the host cuts the power; `peers.py after NAME` opens
 the cache again, looks at every block that was written, and measures reads."""
@@ -23,8 +24,8 @@ def tell(kind, value):
     print(f"@{kind} {value}", flush=True)
 
 
-def run(*words, **more):
-    done = subprocess.run(words, capture_output=True, text=True, check=False, **more)
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(words)}: {done.stdout}{done.stderr}")
     return done.stdout
@@ -115,8 +116,7 @@ class Bcache:
 
     def begin(self, is_new):
         if is_new:
-            said = run("make-bcache", "--bucket", "128k", "--block", "4k", "-C", FLASH, "-B", DISK)
-            self.set = re.search(r"Set UUID:\s+(\S+)", said).group(1)
+            run("make-bcache", "--bucket", "128k", "--block", "4k", "-C", FLASH, "-B", DISK)
         for device in (FLASH, DISK):
             put("/sys/fs/bcache/register", device)
         until("bcache0", lambda: os.path.exists(self.device))
@@ -164,11 +164,8 @@ class Entresol:
             run("nbd-client", "-unix", f"{STATE}/data.sock", self.device, "-C", "2")
 
     def dirty(self):
-        status = self.status()
+        status = json.loads(run(os.environ["program"], "volume", "status", f"{STATE}/data.toml", "--json"))
         return status["dirty_pages"] * status["page_bytes"]
-
-    def status(self):
-        return json.loads(run(os.environ["program"], "volume", "status", f"{STATE}/data.toml", "--json"))
 
     def end(self):
         if self.door == "nbd":
@@ -191,7 +188,7 @@ PEERS = {
     "ours wt, face-gsc": Entresol("write-through", "face-gsc"),
     "ours wt, reuse": Entresol("write-through", "reuse"),
     "dm-cache wb": DeviceMapper("writeback"),
-    "dm-writecache": DeviceMapper("writecache"),
+    "dm-writecache wb": DeviceMapper("writecache"),
     "bcache wb": Bcache("writeback", True),
     "bcache wb, no bypass": Bcache("writeback", False),
     "ours wb": Entresol("write-back"),
@@ -225,12 +222,10 @@ def fio(device, options, seconds, seed):
     # bcache's is a little smaller than the disk, and fio spreads hot blocks by the size.
     area = sectors(DISK) // 2048 - 8
     words = ["fio", "--name=load", f"--filename={device}", "--direct=1", "--ioengine=libaio", "--group_reporting"]
-    words += ["--output-format=json", "--time_based", f"--runtime={seconds}", f"--randseed={seed}", "--norandommap", "--randrepeat=0"]
-    words += [f"--size={area}m"]
-    words += ["--percentile_list=50:99", "--bs=8k", *options.split()]
+    words += ["--output-format=json", "--time_based", f"--runtime={seconds}", f"--size={area}m", "--bs=8k"]
+    words += ["--norandommap", "--randrepeat=0", f"--randseed={seed}", "--percentile_list=50:99", *options.split()]
     said = run(*words)
-    job = json.loads(said[said.index("{") :])["jobs"][0]
-    return job
+    return json.loads(said[said.index("{") :])["jobs"][0]
 
 
 def p99(job):
@@ -283,10 +278,6 @@ def measure(name, number, seconds, only):
             result = {"peer": name, "round": number, "load": load, "rate": job["read"]["iops"] + job["write"]["iops"]}
             result |= {"p99_ms": p99(job), "disk": each[0], "flash": each[1]}
             tell("result", json.dumps(result))
-            if isinstance(peer, Entresol):
-                status = peer.status()
-                names = ("staging_hits", "flash_hits", "disk_reads", "populated", "flash_writes", "hits_to_disk_permille")
-                print({name: status[name] for name in names}, status["bypassed"], flush=True)
         dirty = peer.dirty()
         tell("result", json.dumps({"peer": name, "round": number, "dram_kib": before - available_kib(), "dirty": dirty}))
     finally:
@@ -308,7 +299,7 @@ def rounds():
 
 
 def stamped(block, version):
-    """A block's content: its number and version, in each of its 512 bytes."""
+    """A block's content: its number and version, over and over."""
     return (block.to_bytes(8, "little") + version.to_bytes(8, "little")) * (BLOCK // 16)
 
 
@@ -365,8 +356,8 @@ def after_the_cut(name):
         os.preadv(file, [buffer], block * BLOCK)
         allowed = {version} | later.get(block, set())
         wrong += not any(buffer[:] == stamped(block, one) for one in allowed)
-    result = {"peer": name, "after": True, "opened_s": opened, "rate": job["read"]["iops"], "p99_ms": p99(job)}
-    tell("result", json.dumps(result | {"synced": synced, "blocks": len(last), "blocks_wrong": wrong}))
+    result = {"peer": name, "opened_s": opened, "rate": job["read"]["iops"], "p99_ms": p99(job)}
+    tell("result", json.dumps(result | {"blocks": len(last), "blocks_wrong": wrong}))
     os.close(file)
     peer.end()
 

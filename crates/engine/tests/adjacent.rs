@@ -31,7 +31,6 @@ fn expect_adjacent(
         let options = TierOptions { group_pages: 16, staging_groups: 8, ..options };
         let (flash, disk) = memory(&options, PAGES);
         DiskLayer::create(disk.clone(), PAGE as u32).unwrap().close().unwrap();
-
         let tier = FlashTier::create(flash.clone(), Arc::new(Delayed(disk)), options.clone()).unwrap();
         let tasks: Vec<_> = (0..TASKS)
             .map(|task| {

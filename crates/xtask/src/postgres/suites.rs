@@ -63,22 +63,23 @@ pub(super) fn contrib(bench: &Bench, cache: &Cache) -> Result<()> {
     let contrib = bench.build.source.join("contrib");
     // 17 makes links to its headers with the name of the folder in which it was built. A build that was kept,
     // and unpacked in another one, has none that lead there: they are made anew, by their owner.
+    let tools = Tools::for_build()?;
+    let prepare = |make: &mut Command| {
+        make.current_dir(&contrib);
+        for name in ["MAKEFLAGS", "MAKELEVEL", "MFLAGS"] {
+            make.env_remove(name);
+        }
+        tools.set(make);
+    };
     let mut headers = Command::new("make");
-    Tools::for_build()?.set(headers.current_dir(&contrib).args([
-        "-C",
-        "../src/backend",
-        "generated-headers",
-    ]));
-    headers.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
+    prepare(headers.args(["-C", "../src/backend", "generated-headers"]));
     bench.steps.run(&format!("{name}: headers"), &mut headers)?;
     // The tests write next to their sources.
     bench.user.own(&contrib)?;
     let mut make = bench.user.command("make");
-    make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
-    make.current_dir(&contrib).args(["-k", "installcheck", "USE_MODULE_DB=1"]);
+    prepare(make.args(["-k", "installcheck", "USE_MODULE_DB=1"]));
     let psql = bench.build.program("psql");
     make.arg(format!("bindir={}", psql.parent().unwrap_or(&psql).display()));
-    Tools::for_build()?.set(&mut make);
     server.address(&mut make);
     make.env_remove("PGDATABASE");
     let mut tests = 0;

@@ -321,45 +321,6 @@ impl Offers {
         }
     }
 
-    /// As [`Offers::populate`], for a reader that has no memory of its own for pages: a policy that takes
-    /// what memory evicts, and not what arrives, is offered the page as evicted, unchanged.
-    ///
-    /// Not if a log stands above. Then the cache does not keep the order of work on a page ([`ReadTicket`]),
-    /// and a clean copy may go back and forth:
-    ///
-    /// 1. A page is read from disk and enters, as a clean copy.
-    /// 2. It is written in a form that the cache does not take (an uninitialized page of PostgreSQL). The
-    ///    copy is forgotten in memory, the page goes to disk. Nothing is flushed.
-    /// 3. Power fails. The disk has the new page; the record that the copy is forgotten is lost.
-    /// 4. The copy is found again and served. It is clean, so it is never destaged: when its slot is reused,
-    ///    the disk serves the new page.
-    ///
-    /// A dirty copy is destaged over it, and the database's redo settles both. A reader without memory or log
-    /// would notice.
-    pub(crate) fn populate_for_reader(
-        &self,
-        page: PageId,
-        ticket: ReadTicket,
-        data: &[u8],
-    ) -> Result<(), Gone> {
-        if self.directory.config.policy.populates() {
-            return self.populate(page, ticket, data);
-        }
-        if !self.may_populate(data) || !self.has_order() {
-            return Ok(());
-        }
-        let lsn = self.flash_pages.page_format.lsn(data);
-        let victim = Victim { page, lsn, dirty: false, fdirty: false };
-        let admission = match self.signals.somebody_waits() {
-            true => Admission::Full,
-            // A page of an object that is not defined stays out.
-            false => {
-                self.admission(&victim, Some(Read { ticket, past: None })).unwrap_or(Admission::AlreadyThere)
-            }
-        };
-        self.entered(page, admission, data)
-    }
-
     /// Whether the cache keeps the order of work on a page.
     fn has_order(&self) -> bool {
         self.flash_pages.page_format.has_no_owner_with_a_log() && !self.directory.has_objects()

@@ -3,8 +3,7 @@
 //!
 //! Invariants:
 //!
-//! - What becomes of each page is what [`Offers::take`] or [`Offers::populate_for_reader`] would decide, in
-//!   the order of the pages.
+//! - What becomes of each page is what it would be without the others, in the order of the pages.
 //! - A task that has frames to fill fills them before it waits for anything.
 
 use super::{Offered, Offers, Read};
@@ -25,18 +24,34 @@ impl Offers {
         self.seat.is_none() && !self.directory.has_objects()
     }
 
-    /// [`Offers::populate_for_reader`] of the pages from `first` on, which were read with these tickets.
+    /// As [`Offers::populate`] of the pages from `first` on, which were read with these tickets, for a reader
+    /// that has no memory of its own for pages. A policy that takes what memory evicts, and not what arrives,
+    /// is offered the pages as evicted, unchanged.
+    ///
+    /// Not if a log stands above. Then the cache does not keep the order of work on a page ([`ReadTicket`]),
+    /// and a clean copy may go back and forth:
+    ///
+    /// 1. A page is read from disk and enters, as a clean copy.
+    /// 2. It is written in a form that the cache does not take (an uninitialized page of PostgreSQL). The
+    ///    copy is forgotten in memory, the page goes to disk. Nothing is flushed.
+    /// 3. Power fails. The disk has the new page; the record that the copy is forgotten is lost.
+    /// 4. The copy is found again and served. It is clean, so it is never destaged: when its slot is reused,
+    ///    the disk serves the new page.
+    ///
+    /// A dirty copy is destaged over it, and the database's redo settles both. A reader without memory or log
+    /// would notice.
     pub(crate) fn populate_run(
         &self,
         first: PageId,
         tickets: &[ReadTicket],
         bytes: &[u8],
     ) -> Result<(), Gone> {
-        let pages =
-            || (first.0..).map(PageId).zip(bytes.chunks_exact(self.flash_pages.page_bytes)).zip(tickets);
-        if tickets.len() < 2 || tickets.len() > RUN_PAGES_MAX || !self.takes_runs() {
-            return pages()
-                .try_for_each(|((page, bytes), ticket)| self.populate_for_reader(page, *ticket, bytes));
+        let page_bytes = self.flash_pages.page_bytes;
+        let pages = || (first.0..).map(PageId).zip(bytes.chunks_exact(page_bytes)).zip(tickets);
+        if tickets.len() > 1 && !self.takes_runs() {
+            return pages().try_for_each(|((page, bytes), ticket)| {
+                self.populate_run(page, std::slice::from_ref(ticket), bytes)
+            });
         }
         let populates = self.directory.config.policy.populates();
         if !populates && !self.has_order() {
@@ -67,6 +82,26 @@ impl Offers {
                 self.show(&victim(page, bytes), *admission);
             }
             self.entered(page, *admission, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// [`Offers::take`] of each of these changed pages, in their order. Those that find room together enter
+    /// together. `complete` is told what became of each.
+    pub(crate) fn take_each<'a>(
+        &self,
+        run: &[(PageId, &'a [u8])],
+        dirty: bool,
+        mut complete: impl FnMut(Victim, &'a [u8], Offered) -> Result<(), TierError>,
+    ) -> Result<(), TierError> {
+        let together = self.take_run(run, dirty)?;
+        for (at, (page, data)) in run.iter().enumerate() {
+            let victim = Victim { page: *page, lsn: Lsn(0), dirty, fdirty: true };
+            let offered = match together.get(at) {
+                Some(offered) => *offered,
+                None => self.take(victim, data)?,
+            };
+            complete(victim, data, offered)?;
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Who may write a page, where no log stands above: one writer at a time.
 
-use crate::access::Access;
-use crate::access::RUN_PAGES_MAX;
+use crate::access::{Access, RUN_PAGES_MAX};
 use crate::signal::Signal;
 use arrayvec::ArrayVec;
 use entresol_core::{PageId, Partition, Position};

@@ -200,8 +200,7 @@ impl Reads {
         if !absent.populates || self.trouble.is_full_of_kept() {
             return Ok(());
         }
-        self.access.offers.populate_run(PageId(first.0 + absent.at as u64), &tickets, bytes)?;
-        Ok(())
+        Ok(self.access.offers.populate_run(PageId(first.0 + absent.at as u64), &tickets, bytes)?)
     }
 
     /// As [`Reads::read_pages`]; one request to the disk reads all pages, if that may be, and nothing enters

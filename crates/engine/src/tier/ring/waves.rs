@@ -30,13 +30,13 @@ pub(crate) struct Waves {
     state: Arc<RunState>,
     /// With so many dequeues a wave begins. `None`: nothing is shared by a wave, and dequeues do not wait.
     enough: Option<u32>,
-    now: TinyMutex<Now>,
+    wave: TinyMutex<Wave>,
     /// A wave has begun, or has ended.
     turns: Signal,
 }
 
 #[derive(Default)]
-struct Now {
+struct Wave {
     /// Waves that have begun.
     begun: u64,
     /// Dequeues of the last of them that have not made their sync.
@@ -61,7 +61,7 @@ impl Waves {
             directory: floor.access.directory.clone(),
             state: floor.access.state.clone(),
             enough: floor.disk.log().map(|_| (at_once / 2).max(1)),
-            now: TinyMutex::new(Rank::Waves, Now::default()),
+            wave: TinyMutex::new(Rank::Waves, Wave::default()),
             turns: Signal::default(),
         }
     }
@@ -70,10 +70,10 @@ impl Waves {
     pub(crate) fn join(&self) -> Part<'_> {
         let Some(enough) = self.enough else { return Part { waves: self, number: None } };
         let number = {
-            let mut now_ = self.now.lock();
-            now_.waiting += 1;
-            now_.since.get_or_insert_with(now);
-            now_.begun + 1
+            let mut wave = self.wave.lock();
+            wave.waiting += 1;
+            wave.since.get_or_insert_with(now);
+            wave.begun + 1
         };
         loop {
             let seen = self.turns.epoch();
@@ -81,20 +81,20 @@ impl Waves {
             let is_urgent = self.state.is_stopped()
                 || self.directory.in_log(|log| log.are_groups_scarce()).unwrap_or(true);
             let patience = {
-                let mut now_ = self.now.lock();
-                if now_.begun >= number {
+                let mut wave = self.wave.lock();
+                if wave.begun >= number {
                     break;
                 }
-                let waited = now_.since.map_or(Duration::ZERO, |since| now().since(since));
-                let is_due = is_urgent || now_.waiting >= enough || waited >= PATIENCE;
-                if now_.to_sync == 0 && is_due {
-                    now_.begun += 1;
-                    (now_.to_sync, now_.waiting, now_.since) = (now_.waiting, 0, None);
-                    drop(now_);
+                let waited = wave.since.map_or(Duration::ZERO, |since| now().since(since));
+                let is_due = is_urgent || wave.waiting >= enough || waited >= PATIENCE;
+                if wave.to_sync == 0 && is_due {
+                    wave.begun += 1;
+                    (wave.to_sync, wave.waiting, wave.since) = (wave.waiting, 0, None);
+                    drop(wave);
                     self.turns.notify_all();
                     break;
                 }
-                if now_.to_sync == 0 { PATIENCE - waited } else { PATIENCE }
+                if wave.to_sync == 0 { PATIENCE - waited } else { PATIENCE }
             };
             self.turns.wait_for(seen, patience);
         }
@@ -104,9 +104,9 @@ impl Waves {
     /// A dequeue of the wave that is under way needs it no more.
     fn leave(&self) {
         let has_ended = {
-            let mut now = self.now.lock();
-            now.to_sync -= 1;
-            now.to_sync == 0
+            let mut wave = self.wave.lock();
+            wave.to_sync -= 1;
+            wave.to_sync == 0
         };
         if has_ended {
             self.turns.notify_all();
@@ -122,8 +122,8 @@ impl Part<'_> {
         loop {
             let seen = self.waves.turns.epoch();
             {
-                let now = self.waves.now.lock();
-                if now.begun > number || now.to_sync == 0 {
+                let wave = self.waves.wave.lock();
+                if wave.begun > number || wave.to_sync == 0 {
                     return;
                 }
             }

@@ -19,12 +19,11 @@
 use super::flusher::Flusher;
 use crate::TierError;
 use crate::access::{Access, Offered, RUN_PAGES_MAX};
-use crate::api::Victim;
 use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::turns::{Turns, Writing};
 use arrayvec::ArrayVec;
-use entresol_core::{Lsn, PageId, Partition};
+use entresol_core::{PageId, Partition};
 use std::sync::Arc;
 
 /// See the module's header.
@@ -90,19 +89,18 @@ impl WriteThrough {
         around: bool,
         taken: &mut ArrayVec<(PageId, &'a [u8]), RUN_PAGES_MAX>,
     ) -> Result<(), TierError> {
-        let together = if around { ArrayVec::new() } else { self.access.offers.take_run(pages, false)? };
-        for (at, (page, data)) in pages.iter().enumerate() {
-            let victim = Victim { page: *page, lsn: Lsn(0), dirty: false, fdirty: true };
-            let offered = match together.get(at) {
-                Some(offered) => *offered,
-                None if around => Offered::Bypass,
-                None => self.access.offers.take(victim, data)?,
-            };
-            match offered {
-                Offered::Taken => taken.push((*page, data)),
-                _ => self.write_past_flash(*page, offered, data)?,
-            }
+        if around {
+            return pages
+                .iter()
+                .try_for_each(|(page, data)| self.write_past_flash(*page, Offered::Bypass, data));
         }
+        self.access.offers.take_each(pages, false, |victim, data, offered| match offered {
+            Offered::Taken => {
+                taken.push((victim.page, data));
+                Ok(())
+            }
+            _ => self.write_past_flash(victim.page, offered, data),
+        })?;
         if taken.is_empty() {
             return Ok(());
         }

@@ -3,12 +3,11 @@
 
 use crate::TierError;
 use crate::access::Access;
-use crate::api::Victim;
 use crate::tier::floor::Floor;
 use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::entry::Entry;
 use crate::tier::floor::turns::{Turns, Writing};
-use entresol_core::{Lsn, PageId};
+use entresol_core::PageId;
 use std::sync::Arc;
 
 /// See the module's header.
@@ -43,15 +42,9 @@ impl WriteThrough {
             self.access.board.tallies.bypassed.add(pages.len());
             return Ok(());
         }
-        let together = self.access.offers.take_run(pages, false)?;
-        for (at, (page, data)) in pages.iter().enumerate() {
-            let victim = Victim { page: *page, lsn: Lsn(0), dirty: false, fdirty: true };
-            match together.get(at) {
-                Some(offered) => self.entry.taken(victim, data, *offered)?,
-                None => self.entry.take(victim, data)?,
-            };
-        }
-        Ok(())
+        self.access.offers.take_each(pages, false, |victim, data, offered| {
+            self.entry.taken(victim, data, offered).map(drop)
+        })
     }
 
     /// Adjacent pages, `run`, whose bytes are `data`, go to disk alone. None of them is dirty.

@@ -1,8 +1,8 @@
 //! The kernel's caches and ours, in turn, in one boot of a guest: the same loads on the same two virtual
 //! disks, both limited to so many requests a second. `benches/guest/peers.py` runs in the guest.
 //!
-//! A round measures every peer once, in an order that each round rotates. With `--power-cuts` each peer is
-//! also written to until the guest is killed; the next boot opens what is there, and reads every block.
+//! A round measures every peer once, in an order that each round rotates. With `--power-cuts` the guest is
+//! also killed while a peer is written to. The next boot opens the cache, and reads every block.
 
 use crate::block::guest::{Guest, Job, KernelArgs, Monitor, Power, need_guest};
 use crate::block::rig::{Filled, Rig, make_file};
@@ -62,7 +62,7 @@ const PEERS: [&str; 14] = [
     "ours wt, nbd",
     "ours wt, sce",
     "dm-cache wb",
-    "dm-writecache",
+    "dm-writecache wb",
     "bcache wb",
     "bcache wb, no bypass",
     "ours wb",
@@ -267,8 +267,10 @@ impl<'a> Cells<'a> {
     }
 
     /// Ours with its usual policy by ublk, compared with the best of the other caches of that mode.
-    fn verdicts(&self, mode: &str, others: &[&str]) -> String {
+    fn verdicts(&self, mode: &str) -> String {
         let ours = format!("ours {mode}");
+        let is_other = |peer: &str| !peer.starts_with("ours") && peer.contains(&format!(" {mode}"));
+        let others: Vec<_> = self.peers.iter().copied().filter(|peer| is_other(peer)).collect();
         let mut text =
             format!("Ours, {mode}, compared with the best of the others (a tie: the intervals overlap)\n\n");
         text += "| load | ours | the best of the others | ratio | |\n|---|---|---|---|---|\n";
@@ -315,9 +317,6 @@ impl<'a> Cells<'a> {
     }
 }
 
-const IN_WRITE_THROUGH: [&str; 3] = ["dm-cache wt", "bcache wt", "bcache wt, no bypass"];
-const IN_WRITE_BACK: [&str; 4] = ["dm-cache wb", "dm-writecache", "bcache wb", "bcache wb, no bypass"];
-
 fn tables(all: &[Measured]) -> String {
     let cells = Cells::of(all);
     let each = |title: &str, of: fn(&Measured) -> &Vec<f64>| {
@@ -335,8 +334,8 @@ fn tables(all: &[Measured]) -> String {
         cells.table("99th percentile, ms", |one| one.p99_ms, 0),
         each("Requests to the disk for each", |one| &one.disk),
         each("Requests to the flash for each", |one| &one.flash),
-        cells.verdicts("wt", &IN_WRITE_THROUGH),
-        cells.verdicts("wb", &IN_WRITE_BACK),
+        cells.verdicts("wt"),
+        cells.verdicts("wb"),
         cells.ends(),
     ]
     .join("\n")
@@ -363,10 +362,6 @@ fn try_draw(file: &Path, cells: &Cells<'_>) -> Result<(), Box<dyn std::error::Er
             .x_label_area_size(24)
             .y_label_area_size(130)
             .build_cartesian_2d(0.0..most, 0.0..bars)?;
-        let label = |at: &f64| {
-            let place = (bars - at - 0.5).round();
-            cells.peers.get(place as usize).map_or_else(String::new, |peer| (*peer).to_owned())
-        };
         chart.configure_mesh().disable_y_mesh().y_labels(0).x_labels(5).draw()?;
         for (at, rate) in rates.iter().enumerate() {
             let low = bars - at as f64 - 1.0;
@@ -381,7 +376,7 @@ fn try_draw(file: &Path, cells: &Cells<'_>) -> Result<(), Box<dyn std::error::Er
             }
             let (_, y) = chart.plotting_area().map_coordinate(&(0.0, low + 0.5));
             let style = ("sans-serif", 12).into_font().color(&BLACK);
-            root.draw(&Text::new(label(&(low + 0.5)), (panel.get_pixel_range().0.start + 6, y - 6), style))?;
+            root.draw(&Text::new(peer, (panel.get_pixel_range().0.start + 6, y - 6), style))?;
         }
     }
     root.present()?;
