@@ -70,3 +70,14 @@ for memory in private mapped; do
   done
   printf '\n'
 done
+
+# A hit of SCE's cache of raw pages, uniform over 256 fragments, with the read of the page's checksum from flash if it is
+# not in memory.
+cargo build --release --quiet --package entresol-engine --example fragment_hits
+program="${CARGO_TARGET_DIR:-target}/release/examples/fragment_hits"
+printf '\n%-28s %12s\n' 'sce, proofs in memory of' hit
+for kept in 256 16; do
+  printf '%-28s' "$kept of 256 fragments"
+  print_count %.1f 1024 "$kept" count 1024
+  printf '\n'
+done

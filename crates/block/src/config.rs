@@ -354,7 +354,8 @@ impl VolumeConfig {
         let options: CacheOptions = match self.cache_options_of(0)? {
             CacheOptions::Pages(options) => options.fitted(capacity).into(),
             CacheOptions::Fragments(_) => {
-                self.fragment_options(FragmentOptions::pages_on(capacity, self.page_bytes)).into()
+                let pages = FragmentOptions::pages_on(capacity, self.page_bytes);
+                self.fragment_options(pages).fitted(capacity).into()
             }
         };
         options.validate().map_err(|error| {

@@ -42,10 +42,11 @@ fn ring() -> CacheOptions {
     options.into()
 }
 
-/// Fragments that come and go. Reads bring them in.
+/// Fragments that come and go. Reads bring them in. The proofs of a quarter are in memory.
 fn fragments() -> CacheOptions {
     let usual = FragmentOptions::of_pages(SLOTS, PAGE as u32, PageFormat::Raw);
-    FragmentOptions { pace_permille: 1000, ..usual.with_fragments(8, SLOTS / 8) }.into()
+    FragmentOptions { pace_permille: 1000, proofs_kept: SLOTS / 8 / 4, ..usual.with_fragments(8, SLOTS / 8) }
+        .into()
 }
 
 fn serve(folder: &Path, direct: bool, options: CacheOptions) -> Server {

@@ -311,6 +311,42 @@ fn warm(cache: &mut Fragments<'_>, reads: u32) {
     }
 }
 
+/// A fragment with a write under way, or held, is not evicted; one that cannot be proved leaves the flash.
+#[test]
+fn what_is_held_stays_and_what_cannot_be_proved_leaves() {
+    let config = FragmentConfig { pace_permille: 1000, ..FragmentConfig::new(64, 2).with_fragments(4, 8) };
+    cache(&config, |cache| {
+        let page = |fragment: u32| PageId((4 * fragment).into());
+        let populate = |cache: &mut Fragments<'_>, fragment, reads| {
+            (0..reads).for_each(|_| _ = cache.fetch(page(fragment)));
+            let population = cache.next_population();
+            if let Some(Population { ticket, .. }) = population {
+                cache.populated(ticket, true);
+            }
+            population
+        };
+        let slots = [0, 1].map(|at| populate(cache, at, 8).expect("there is room").copy.slot);
+        slots.iter().for_each(|slot| cache.hold(*slot));
+        assert_eq!(populate(cache, 2, 400), None, "both are held");
+        cache.let_go(slots[1]);
+        assert_eq!(populate(cache, 2, 400).map(|population| population.copy.slot), Some(slots[1]));
+        assert!(cache.peek(page(0)).is_some() && cache.peek(page(1)).is_none());
+        cache.discard_fragment(page(0));
+        assert_eq!(
+            (cache.peek(page(0)), cache.occupancy().mapped),
+            (None, 2),
+            "held, it stays without pages"
+        );
+        cache.check().unwrap();
+        cache.let_go(slots[0]);
+        cache.discard_fragment(page(2));
+        assert_eq!((cache.peek(page(2)), cache.occupancy().mapped), (None, 1));
+        cache.discard_fragment(page(2));
+        cache.check().unwrap();
+        assert!(populate(cache, 2, 1).is_some(), "it comes back");
+    });
+}
+
 #[test]
 fn the_pace_falls_with_hits_and_with_free_space() {
     let begun = |config: FragmentConfig, reads| {

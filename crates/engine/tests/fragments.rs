@@ -3,7 +3,7 @@
 
 mod support;
 
-use entresol_core::{PageId, PolicyKind};
+use entresol_core::{PageId, PolicyKind, SlotId};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{
     Deletes, FlashTier, FragmentOptions, FragmentTier, Layer, PageCache, ReadRoute, Source, TierError,
@@ -25,8 +25,14 @@ const FRAGMENT: u32 = 8;
 const SLOTS: u32 = 25;
 /// Where the cache is to be turned over.
 const FEW: u32 = 8;
-/// Native pages have their checksums, and bytes of somebody else do not.
-const FORMATS: [PageFormat; 2] = [PageFormat::Native, PageFormat::Raw];
+/// Native pages have their checksums, and bytes of somebody else do not. Memory has the proofs of all
+/// fragments, or of three.
+const KINDS: [(PageFormat, u32); 4] =
+    [(PageFormat::Native, 0), (PageFormat::Raw, 0), (PageFormat::Native, 3), (PageFormat::Raw, 3)];
+
+fn of_kind((page_format, proofs_kept): (PageFormat, u32)) -> FragmentOptions {
+    FragmentOptions { page_format, proofs_kept, ..fragments(SLOTS, FRAGMENT) }
+}
 
 /// References to neighbours, which move on through the volume; some change their page. Each client has every
 /// fifth page.
@@ -77,9 +83,15 @@ fn devices(options: &FragmentOptions) -> (Arc<MemoryDevice>, Arc<MemoryDevice>) 
 
 #[test]
 fn clients_get_the_newest_versions_and_one_seed_gives_one_run() {
+    for proofs_kept in [0, 1, 2, 5] {
+        clients_with_proofs_of(proofs_kept);
+    }
+}
+
+fn clients_with_proofs_of(proofs_kept: u32) {
     let run = |seed| {
         simulate(seed, || {
-            let options = fragments(FEW, FRAGMENT);
+            let options = FragmentOptions { proofs_kept, ..fragments(FEW, FRAGMENT) };
             let (flash, disk) = devices(&options);
             let (flash, disk) = (Arc::new(Delayed(flash)), Arc::new(Delayed(disk)));
             let layer = FragmentTier::open(flash, disk, options).unwrap();
@@ -106,13 +118,17 @@ fn clients_get_the_newest_versions_and_one_seed_gives_one_run() {
     assert!(sum.populated > 6 * u64::from(2 * FEW * FRAGMENT), "the cache is turned over: {sum:?}");
 }
 
-/// Reads all pages until all that fits is on flash.
+/// Reads all pages, of version 1, until all that fits is on flash.
 fn warm(layer: &FragmentTier) {
+    warm_of(layer, |_| 1);
+}
+
+fn warm_of(layer: &FragmentTier, expected: impl Fn(u64) -> u64) {
     let mut buffer = vec![0; PAGE];
     for round in 0..20 {
         for number in 0..u64::from(SLOTS * FRAGMENT) {
             layer.fetch(PageId(number), &mut buffer).unwrap();
-            assert_eq!(version(PageId(number), &buffer), 1, "round {round}");
+            assert_eq!(version(PageId(number), &buffer), expected(number), "round {round}");
             sleep(Duration::from_micros(1));
         }
     }
@@ -128,15 +144,14 @@ fn overwrite(flash: &MemoryDevice, offset: u64, length: usize) {
 
 #[test]
 fn what_is_damaged_on_flash_comes_from_disk_and_is_not_looked_for_again() {
-    FORMATS.into_iter().for_each(|page_format| {
+    KINDS.into_iter().for_each(|kind| {
         simulate(1, || {
-            let options = FragmentOptions { page_format, ..fragments(SLOTS, FRAGMENT) };
+            let options = of_kind(kind);
             let (flash, disk) = devices(&options);
             let layer = FragmentTier::open(flash.clone(), disk, options).unwrap();
             warm(&layer);
-            let area = options.flash_bytes() - options.flash_pages() * PAGE as u64;
-            let pages: Vec<u64> = (0..options.flash_pages()).step_by(7).collect();
-            pages.iter().for_each(|slot| overwrite(&flash, area + slot * PAGE as u64 + 1024, 512));
+            let pages: Vec<u32> = (0..options.flash_pages() as u32).step_by(7).collect();
+            pages.iter().for_each(|slot| overwrite(&flash, options.slot_offset(SlotId(*slot)) + 1024, 512));
             let mut buffer = vec![0; PAGE];
             for _ in 0..2 {
                 for number in 0..u64::from(SLOTS * FRAGMENT) {
@@ -153,16 +168,15 @@ fn what_is_damaged_on_flash_comes_from_disk_and_is_not_looked_for_again() {
 /// Adjacent pages, some of which are damaged, forgotten, or not on flash, are read in runs.
 #[test]
 fn runs_of_pages_are_read_from_where_each_page_is() {
-    FORMATS.into_iter().for_each(|page_format| {
+    KINDS.into_iter().for_each(|kind| {
         simulate(1, || {
-            let options = FragmentOptions { page_format, ..fragments(SLOTS, FRAGMENT) };
+            let options = of_kind(kind);
             let (flash, disk) = devices(&options);
             let layer = FragmentTier::open(flash.clone(), disk, options).unwrap();
             warm(&layer);
-            let area = options.flash_bytes() - options.flash_pages() * PAGE as u64;
-            (0..options.flash_pages())
+            (0..options.flash_pages() as u32)
                 .step_by(11)
-                .for_each(|slot| overwrite(&flash, area + slot * PAGE as u64, 512));
+                .for_each(|slot| overwrite(&flash, options.slot_offset(SlotId(slot)), 512));
             layer.forget(PageId(30), PageId(39)).unwrap();
             let damaged = options.flash_pages().div_ceil(11);
             for how in [ReadRoute::Populates, ReadRoute::StaysOut, ReadRoute::Around] {
@@ -213,9 +227,9 @@ fn what_an_earlier_cache_left_is_never_served() {
 /// What a write-through left where the device lost the next one is whole, and the very page that is wanted.
 #[test]
 fn a_write_through_that_the_device_lost_is_missed() {
-    FORMATS.into_iter().for_each(|page_format| {
+    KINDS.into_iter().filter(|(_, kept)| *kept == 0).for_each(|(page_format, _)| {
         simulate(1, || {
-            let options = FragmentOptions { page_format, ..fragments(SLOTS, FRAGMENT) };
+            let options = of_kind((page_format, 0));
             let (flash, disk) = devices(&options);
             let layer = FragmentTier::open(flash.clone(), disk, options).unwrap();
             warm(&layer);
@@ -262,6 +276,103 @@ fn a_write_through_that_the_device_lost_is_missed() {
             }
             layer.close().unwrap();
         })
+    });
+}
+
+/// Changes each third page. Native pages are evicted, and others written.
+fn change(layer: &FragmentTier, page_format: PageFormat, next: u64) {
+    for page in (0..u64::from(SLOTS * FRAGMENT)).step_by(3).map(PageId) {
+        let mut bytes = build(page, next);
+        if page_format == PageFormat::Native {
+            layer.evict(victim(page, next, true, true), &bytes).unwrap();
+        } else {
+            PageFormat::Native.seal_for_disk(&mut bytes, page);
+            layer.write_pages(page, &bytes).unwrap();
+        }
+    }
+    layer.checkpoint().unwrap();
+}
+
+/// Fetches every page, and counts those from flash.
+fn on_flash(layer: &FragmentTier, expected: impl Fn(u64) -> u64) -> u64 {
+    let mut buffer = vec![0; PAGE];
+    let fetched = (0..u64::from(SLOTS * FRAGMENT)).filter(|number| {
+        let page = PageId(*number);
+        let source = layer.fetch(page, &mut buffer).unwrap().source;
+        assert_eq!(version(page, &buffer), expected(*number), "page {page} from {source:?}");
+        source == Source::Flash
+    });
+    fetched.count() as u64
+}
+
+/// Fragments whose proofs are in memory in the next test.
+const KEPT: u32 = 15;
+
+/// Proofs that are not in memory are damaged on flash, or are an earlier write's: nothing that they prove is
+/// served, and the fragment comes back.
+#[test]
+fn proofs_that_are_damaged_or_older_prove_nothing() {
+    for page_format in [PageFormat::Native, PageFormat::Raw] {
+        for is_older in [false, true] {
+            simulate(1, || {
+                let options = of_kind((page_format, KEPT));
+                let (flash, disk) = devices(&options);
+                let layer = FragmentTier::open(flash.clone(), disk, options).unwrap();
+                warm(&layer);
+                let pages = options.flash_pages();
+                assert_eq!(on_flash(&layer, |_| 1), pages);
+                let before = bytes_of(&*flash);
+                // Changed proofs go to flash, except a few.
+                (2..6).for_each(|next| change(&layer, page_format, next));
+                let expected = |number: u64| if number.is_multiple_of(3) { 5 } else { 1 };
+                // Native pages are written in batches, of more fragments than there are places for changed
+                // proofs: some stay invalid.
+                let through = on_flash(&layer, expected);
+                let least = if page_format == PageFormat::Raw { pages } else { pages * 3 / 4 };
+                assert!((least..=pages).contains(&through), "{through} writes of {pages} go through");
+                let blocks: Vec<u64> = options.proofs_offsets().collect();
+                assert_eq!(blocks.len(), SLOTS as usize);
+                for offset in &blocks {
+                    let older = &before[*offset as usize..][..4096];
+                    if is_older {
+                        flash.write(*offset, older).unwrap()
+                    } else {
+                        overwrite(&flash, *offset, 512)
+                    }
+                }
+                // Whole fragments leave the flash, except those whose proofs are in memory, or whose blocks
+                // were never written since.
+                let damaged = layer.metrics().damaged_clean;
+                let found = on_flash(&layer, expected);
+                let met = layer.metrics().damaged_clean - damaged;
+                assert!(found > 0 && found < through && met > 0, "{found} of {through}, {met} fragments");
+                assert!(found >= (u64::from(SLOTS) - met - 1) * u64::from(FRAGMENT) / 2, "each is met once");
+                assert!(on_flash(&layer, expected) >= found);
+                assert_eq!(layer.metrics().damaged_clean, damaged + met, "nothing is refused twice");
+                warm_of(&layer, expected);
+                assert!(on_flash(&layer, expected) >= through, "all of them come back");
+                layer.close().unwrap();
+            });
+        }
+    }
+}
+
+/// A flash that was sized for the pages of an earlier release, which had no proofs there, is used with fewer
+/// fragments.
+#[test]
+fn a_flash_of_the_size_of_its_pages_has_fewer_fragments() {
+    simulate(1, || {
+        let options = of_kind((PageFormat::Raw, 3));
+        let all = of_kind((PageFormat::Raw, 0));
+        let flash = Arc::new(MemoryDevice::new("flash", all.flash_bytes()));
+        let (_, disk) = devices(&options);
+        let layer = FragmentTier::open(flash.clone(), disk.clone(), options).unwrap();
+        let slots = layer.metrics().slots;
+        assert!(slots < options.flash_pages() && slots > options.flash_pages() * 4 / 5, "{slots}");
+        assert_eq!(slots, options.fitted(all.flash_bytes()).flash_pages());
+        layer.close().unwrap();
+        let small = Arc::new(MemoryDevice::new("flash", all.flash_bytes() - 4096));
+        assert!(FragmentTier::open(small, disk, options).is_err());
     });
 }
 

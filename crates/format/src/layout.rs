@@ -38,9 +38,9 @@ pub fn disk_offset(page: PageId, page_bytes: u32) -> u64 {
     page.0.saturating_mul(page_bytes.into()).saturating_add(crate::label::LABEL_AREA_BYTES)
 }
 
-/// Byte offset of a page of a cache of fragments (SCE).
-pub const fn fragment_page_offset(slot: SlotId, page_bytes: u32) -> u64 {
-    AREA_ALIGNMENT + slot.0 as u64 * page_bytes as u64
+/// Byte offset of a fragment of a cache of fragments (SCE), each of which takes so many bytes on flash.
+pub const fn fragment_offset(fragment: u32, fragment_bytes: u64) -> u64 {
+    AREA_ALIGNMENT + fragment as u64 * fragment_bytes
 }
 
 /// Geometry of a cache on its device. All offsets and lengths in bytes.

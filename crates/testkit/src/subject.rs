@@ -108,7 +108,7 @@ impl Subject {
     fn fragments(groups: u32) -> FragmentOptions {
         let slots = groups.max(FRAGMENTS_MIN);
         let usual = FragmentOptions { page_bytes: PAGE_BYTES, ..FragmentOptions::new(slots * 4) };
-        FragmentOptions { slots, fragment_pages: 4, workers: 2, pace_permille: 1000, ..usual }
+        FragmentOptions { slots, fragment_pages: 4, workers: 2, pace_permille: 1000, proofs_kept: 2, ..usual }
     }
 
     /// Bytes of flash of such a cache; 0 without flash.

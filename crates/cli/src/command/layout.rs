@@ -25,6 +25,10 @@ fn budget(policy: PolicyKind) -> usize {
 
 /// Most bytes of DRAM for each fragment of SCE on flash (docs/DESIGN.md §3, SCE §3.3).
 const FRAGMENT_BUDGET: f64 = 76.0;
+/// Most bytes of DRAM for each fragment of SCE on flash, with what proves its pages: twice the paper's.
+const ENGINE_BUDGET: f64 = 152.0;
+/// Pages of a large flash: 2 TiB.
+const LARGE_FLASH_PAGES: u32 = 1 << 29;
 /// SCE's figures are for a volume of so many times the flash, whose map has an entry for each fragment.
 const VOLUME_TO_FLASH: u32 = 4;
 
@@ -79,6 +83,33 @@ fn policies(slots: u32, sce: &FragmentConfig) -> Table {
     Table { columns, rows }
 }
 
+/// What the engine has in memory in addition to SCE's directory, and the sum for a large flash.
+fn proofs(slots: u32, sce: &FragmentConfig) -> String {
+    let engine = |pages: u32, fragments: u32| {
+        FragmentOptions::of_pages(pages, 4096, PageFormat::Raw).with_fragments(sce.fragment_pages, fragments)
+    };
+    let each = |bytes: u64, fragments: u32| bytes as f64 / f64::from(fragments);
+    let small = engine(slots, sce.slots);
+    let large = FragmentConfig::sized(u32::MAX / 2, LARGE_FLASH_PAGES, 4096);
+    let proofs = engine(LARGE_FLASH_PAGES, large.slots).proof_bytes();
+    let directory = u64::from(large.slots)
+        * (FRAGMENT_BYTES.0 as u64 + u64::from(VOLUME_TO_FLASH) * FRAGMENT_BYTES.1 as u64);
+    format!(
+        "\nThe engine has {} bytes more, {:.1} for each fragment on flash: what proves the version of the pages that it \
+         reads, of {} of {} fragments. The others' are on flash. With {} fragments of 256 pages (2 TiB) it has {:.1} for \
+         each, {:.1} with the directory (allowed: {ENGINE_BUDGET:.0}), {:.0} MiB in all, whatever share of the pages is on \
+         flash, at each door.\n",
+        whole(small.proof_bytes() as f64),
+        each(small.proof_bytes(), small.slots),
+        whole(small.proofs_kept().into()),
+        whole(small.slots.into()),
+        whole(large.slots.into()),
+        each(proofs, large.slots),
+        each(proofs + directory, large.slots),
+        (proofs + directory) as f64 / f64::from(1 << 20)
+    )
+}
+
 /// Prints the layout for `slots` flash slots.
 pub fn run(slots: u32) -> Result<(), Failure> {
     let mut text = format!(
@@ -112,15 +143,7 @@ pub fn run(slots: u32) -> Result<(), Failure> {
     )
     .expect("writing to a String cannot fail");
     text.push_str(&terminal::render_table(&sections_table(&fragment_sections(&sce)), width));
-    let engine = FragmentOptions::new(slots).with_fragments(sce.fragment_pages, sce.slots);
-    writeln!(
-        text,
-        "\nThe engine has {} bytes more, {} for each fragment on flash: how often each page was written through, so that a \
-         fetch proves the version that it reads.",
-        whole(engine.proof_bytes() as f64),
-        engine.proof_bytes() / u64::from(engine.slots)
-    )
-    .expect("writing to a String cannot fail");
+    text.push_str(&proofs(slots, &sce));
     let blocks = BlockKind::ALL.map(BlockKind::name).join(", ");
     write!(
         text,
@@ -156,6 +179,23 @@ mod tests {
     fn every_policy_keeps_to_its_budget() {
         for policy in PolicyKind::ALL {
             assert!(bytes_per_slot(policy) <= budget(policy), "{}", policy.name());
+        }
+    }
+
+    /// Of every size of flash, page and volume, except small caches, which may have a megabyte of proofs.
+    #[test]
+    fn fragments_keep_to_their_budget_with_their_proofs() {
+        for page_bytes in [4096, 8192, 16384, 32768] {
+            for mib in [1 << 14, 1 << 16, 100_000, 1 << 21] {
+                for format in [PageFormat::Native, PageFormat::Raw] {
+                    let pages = u32::try_from((mib << 20) / u64::from(page_bytes)).unwrap();
+                    let options = FragmentOptions::of_pages(pages, page_bytes, format);
+                    let fragments = f64::from(options.slots);
+                    let directory = (FRAGMENT_BYTES.0 + VOLUME_TO_FLASH as usize * FRAGMENT_BYTES.1) as f64;
+                    let sum = options.proof_bytes() as f64 / fragments + directory;
+                    assert!(sum <= ENGINE_BUDGET, "{mib} MiB, pages of {page_bytes}: {sum}");
+                }
+            }
         }
     }
 }

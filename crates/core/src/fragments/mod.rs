@@ -159,11 +159,59 @@ impl Fragments<'_> {
         }
     }
 
+    /// Something of the mapped fragment of `slot` is about to be written. The fragment is not evicted, and so
+    /// nothing else is written in its place, until [`Fragments::let_go`]. At most one holds it, and counts as
+    /// one more write under way.
+    ///
+    /// # Panics
+    /// If the fragment is not mapped, or too many writes of it are under way.
+    pub fn hold(&mut self, slot: SlotId) {
+        let entry = self.entry_of(slot);
+        assert!(entry.writes() < WRITES_MAX, "a write was counted too many");
+        entry.set_writes(entry.writes() + 1);
+    }
+
+    /// It is written.
+    ///
+    /// # Panics
+    /// If nothing holds the fragment.
+    pub fn let_go(&mut self, slot: SlotId) {
+        let entry = self.entry_of(slot);
+        assert!(entry.writes() > 0, "nothing holds the fragment in {slot:?}");
+        entry.set_writes(entry.writes() - 1);
+    }
+
+    /// The map's entry of the fragment in a slot.
+    fn entry_of(&mut self, slot: SlotId) -> &mut region::Logical {
+        let descriptor = &self.descriptors[(slot.0 / self.head.fragment_pages) as usize];
+        assert_eq!(descriptor.state(), region::MAPPED, "a mapped fragment is in {slot:?}");
+        &mut self.map[descriptor.fragment as usize]
+    }
+
     /// A read from flash gave another page or version: the copy is forgotten.
     pub fn discard(&mut self, page: PageId) {
         let (fragment, offset) = self.place_of(page);
         if let Some(descriptor) = self.descriptors.get_mut(self.map[fragment.0 as usize].slot as usize) {
             descriptor.clear_bit(offset);
+        }
+    }
+
+    /// Nothing of the fragment of `page` on flash can be proved. It leaves the flash; while a write of it is
+    /// under way, it stays without a valid page.
+    pub fn discard_fragment(&mut self, page: PageId) {
+        let (fragment, _) = self.place_of(page);
+        let entry = &mut self.map[fragment.0 as usize];
+        let slot = entry.slot;
+        let Some(descriptor) = self.descriptors.get_mut(slot as usize) else { return };
+        if descriptor.state() != MAPPED {
+            return;
+        }
+        if entry.writes() > 0 {
+            (0..self.head.fragment_pages).for_each(|offset| descriptor.clear_bit(offset));
+        } else {
+            entry.unmap();
+            self.head.mapped -= 1;
+            self.release(slot);
         }
     }
 

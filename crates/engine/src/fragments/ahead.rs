@@ -1,7 +1,7 @@
 //! Pages on flash that were looked up ([`LookedUp`](crate::LookedUp)).
 
 use super::FragmentTier;
-use super::versions::StampedCopy;
+use super::proofs::ProvableCopy;
 use crate::interface::FLASH_READ_PAGES_MAX;
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
@@ -10,7 +10,7 @@ use entresol_device::{DeviceError, QueuedFile, ReadPart};
 /// Adjacent pages on flash that were looked up, and are to be read.
 pub(crate) struct FragmentRead {
     first: PageId,
-    copies: ArrayVec<StampedCopy, FLASH_READ_PAGES_MAX>,
+    copies: ArrayVec<ProvableCopy, FLASH_READ_PAGES_MAX>,
 }
 
 impl FragmentTier {
@@ -20,7 +20,7 @@ impl FragmentTier {
     }
 
     /// Looks up `pages` pages from `first` on, which count as fetched. `None`: some are not on flash, or
-    /// there are too many.
+    /// their proofs are not in memory, or there are too many.
     pub(super) fn look_up(&self, first: PageId, pages: usize) -> Option<FragmentRead> {
         let ids = (first.0..).map(PageId).take(pages);
         let is_possible = pages <= FLASH_READ_PAGES_MAX && self.mapping.is_running();
@@ -28,8 +28,8 @@ impl FragmentTier {
             return None;
         }
         let copies = self.mapping.step(|state| {
-            // A page that is missing counts when it is read from disk.
-            let are_there = ids.clone().all(|id| state.peek(id).is_some());
+            // A page that is missing counts when it is read.
+            let are_there = ids.clone().all(|id| state.peek(id).is_some_and(|copy| copy.word.is_some()));
             if are_there { ids.map(|id| state.fetch(id)).collect() } else { None }
         })?;
         Some(FragmentRead { first, copies })
@@ -54,7 +54,9 @@ impl FragmentTier {
     pub(crate) fn end_read(&self, read: &FragmentRead, buffer: &[u8]) -> bool {
         let pages = buffer.chunks_exact(self.copies.options.page_bytes as usize);
         let mut proved = (read.first.0..).map(PageId).zip(&read.copies).zip(pages);
-        let is_proved = proved.all(|((id, copy), bytes)| self.copies.is_proved(id, *copy, bytes));
+        let is_proved = proved.all(|((id, copy), bytes)| {
+            copy.word.is_some_and(|word| self.copies.is_proved(id, *copy, word, bytes))
+        });
         if is_proved {
             self.behind.tallies.flash_hits.add(read.copies.len());
         }

@@ -1,12 +1,12 @@
-//! Which fragments are on flash: the core with its latch, the stamps of pages, and whether the flash is in
+//! Which fragments are on flash: the core with its latch, the proofs of pages, and whether the flash is in
 //! use. All tasks share it.
 
 use super::FragmentOptions;
-use super::versions::{StampedCopy, Versions};
+use super::copies::FlashCopies;
+use super::proofs::{Proofs, ProvableCopy};
 use crate::signal::Signal;
 use crate::{TierError, events};
-use entresol_core::{FragmentConfig, Fragments, PageId, Population};
-use entresol_runtime::random;
+use entresol_core::{FragmentConfig, Fragments, PageId, Population, SlotId};
 use entresol_runtime::sync::{Rank, TinyMutex, allowing_allocation};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -22,33 +22,35 @@ const CHECKED_FRAGMENTS_MAX: u32 = 1024;
 struct Latched {
     /// The core's region.
     region: Vec<u64>,
-    versions: Versions,
+    proofs: Proofs,
     /// Populations that have begun and have no worker yet: never more than the workers.
     begun: VecDeque<Begun>,
 }
 
-/// A population, and the stamps of its pages.
+/// A population, and its first page.
 #[derive(Clone, Copy)]
 pub(super) struct Begun {
     pub population: Population,
-    pub copy: StampedCopy,
+    pub copy: ProvableCopy,
 }
 
 /// The state as a task sees it while it holds the latch.
 pub(super) struct Locked<'a> {
     pub cache: Fragments<'a>,
-    pub versions: &'a mut Versions,
+    pub proofs: &'a mut Proofs,
 }
 
 impl Locked<'_> {
     /// As [`Fragments::fetch`].
-    pub(super) fn fetch(&mut self, page: PageId) -> Option<StampedCopy> {
-        self.cache.fetch(page).map(|copy| self.versions.of(copy))
+    pub(super) fn fetch(&mut self, page: PageId) -> Option<ProvableCopy> {
+        let copy = self.cache.fetch(page)?;
+        self.proofs.note_use(copy.slot);
+        Some(self.proofs.of(copy))
     }
 
     /// As [`Fragments::peek`].
-    pub(super) fn peek(&self, page: PageId) -> Option<StampedCopy> {
-        self.cache.peek(page).map(|copy| self.versions.of(copy))
+    pub(super) fn peek(&self, page: PageId) -> Option<ProvableCopy> {
+        self.cache.peek(page).map(|copy| self.proofs.of(copy))
     }
 }
 
@@ -78,7 +80,7 @@ impl Mapping {
                 Rank::CachePartition,
                 Latched {
                     region,
-                    versions: Versions::new(options.flash_pages(), options.page_format, random()),
+                    proofs: Proofs::new(options.slots, options.fragment_pages, options.proofs_kept()),
                     begun: VecDeque::with_capacity(options.workers as usize),
                 },
             ),
@@ -91,12 +93,13 @@ impl Mapping {
 
     fn latched<R>(&self, step: impl FnOnce(&mut Locked<'_>, &mut VecDeque<Begun>) -> R) -> R {
         entresol_runtime::may_preempt();
-        let Latched { region, versions, begun } = &mut *self.latched.lock();
+        let Latched { region, proofs, begun } = &mut *self.latched.lock();
         let cache = Fragments::attach(region.as_mut_bytes()).expect("the region holds this tier's fragments");
-        let mut state = Locked { cache, versions };
+        let mut state = Locked { cache, proofs };
         let result = step(&mut state, begun);
         if cfg!(debug_assertions) && self.config.fragments() <= CHECKED_FRAGMENTS_MAX {
             allowing_allocation(|| state.cache.check()).expect("the invariants hold after every step");
+            state.proofs.check();
         }
         result
     }
@@ -119,7 +122,7 @@ impl Mapping {
             while self.is_running()
                 && let Some(population) = state.cache.next_population()
             {
-                let copy = state.versions.begin_population(population.copy, population.pages);
+                let copy = state.proofs.begin_population(population.copy);
                 waiting.push_back(Begun { population, copy });
             }
             (result, waiting.len() - before)
@@ -161,6 +164,14 @@ impl Mapping {
     pub(super) fn stop(&self) {
         self.stopped.store(true, SeqCst);
         self.populations.notify_all();
+    }
+
+    /// Memory keeps the words of a block of proofs, if there is room.
+    pub(super) fn keep_proofs(&self, copies: &FlashCopies, slot: SlotId, number: u32, block: &[u8]) {
+        let pages = self.config.fragment_pages;
+        let first = slot.0 / pages * pages;
+        let words = (first..first + pages).map(|slot| copies.word_in(block, SlotId(slot)));
+        self.with(|state| state.proofs.keep(slot, number, words));
     }
 
     /// Copies of these pages are served no more.

@@ -10,13 +10,13 @@
 //! | `write` | staging → disk, and flash if the page's fragment is mapped |
 //! | `ahead` | look-ups of pages that the caller reads from flash |
 //! | `populate` | disk → flash, in the background |
-//! | `versions` | the expected stamps of pages |
+//! | `proofs` | the expected versions of pages, in memory and on flash |
 //!
 //! Invariants:
 //! - Flash is never newer than disk, and the directory is in memory only. Every open begins with an empty
 //!   cache, and a loss of the flash at any time loses no data.
-//! - A page is served from flash only if its checksum, its id, the number of its population and the count of
-//!   its writes-through are as expected.
+//! - A page is served from flash only if its checksum, its id, and the population or write that wrote it are
+//!   as expected.
 //! - The latch is never held across an I/O or a wait.
 
 mod ahead;
@@ -27,8 +27,8 @@ mod options;
 mod page_cache;
 mod points;
 mod populate;
+mod proofs;
 mod reads;
-mod versions;
 mod write;
 
 use crate::TierError;

@@ -17,6 +17,7 @@ use entresol_device::Device;
 use entresol_format::layout::disk_offset;
 use entresol_format::superblock::{COPIES, COPY_STRIDE};
 use entresol_format::{BLOCK_BYTES, fragments as mark};
+use entresol_runtime::random;
 use std::sync::Arc;
 
 pub(super) fn open(
@@ -25,7 +26,9 @@ pub(super) fn open(
     options: FragmentOptions,
 ) -> Result<Base, TierError> {
     options.validate()?;
-    let (needed, found) = (options.flash_bytes(), flash.geometry().capacity_bytes);
+    let found = flash.geometry().capacity_bytes;
+    let options = options.with_room_for_proofs(found);
+    let needed = options.flash_bytes();
     if found < needed {
         return Err(TierError::Config(format!(
             "the flash device has {found} bytes, a cache of this size needs {needed}; choose fewer fragments or a larger \
@@ -52,7 +55,7 @@ pub(super) fn open(
     Ok(Base {
         mapping: Arc::new(Mapping::new(&options, config, region)?),
         behind: Arc::new(WriteBehind::of_format(disk, options.page_bytes, options.page_format)),
-        copies: Arc::new(FlashCopies { flash, options }),
+        copies: Arc::new(FlashCopies::new(flash, options, random())),
     })
 }
 

@@ -13,14 +13,16 @@ use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::disk::WriteBehind;
 use crate::error::flash_error;
-use entresol_core::{PageId, Population, SlotId};
-use entresol_format::{PageFormat, page};
+use entresol_core::{PageId, Population};
+use entresol_device::Io;
+use entresol_format::fragments::set_proofs;
+use entresol_format::{BLOCK_BYTES, PageFormat, page};
 use std::sync::Arc;
 
-/// A fragment that was copied: those of its pages that must not be served, and the checksums of all.
+/// A fragment that was copied: those of its pages that must not be served, and the words that prove all.
 struct Copied {
     unproved: Vec<PageId>,
-    proofs: Vec<u32>,
+    words: Vec<u32>,
 }
 
 /// See the module's header.
@@ -38,8 +40,9 @@ impl Populations {
 
     /// A worker.
     pub(super) fn run(&self) {
-        let fragment_bytes = self.copies.options.fragment_pages * self.copies.options.page_bytes;
-        let mut buffer = AlignedBuffer::new(fragment_bytes as usize);
+        // The block of proofs follows the pages.
+        let fragment_bytes = self.copies.options.pages_bytes() as usize;
+        let mut buffer = AlignedBuffer::new(fragment_bytes + BLOCK_BYTES);
         loop {
             let seen = self.mapping.populations.epoch();
             if self.mapping.is_stopped() {
@@ -55,13 +58,11 @@ impl Populations {
     fn populate(&self, begun: Begun, buffer: &mut AlignedBuffer) {
         let Population { ticket, pages, .. } = begun.population;
         match self.copy(begun, buffer) {
-            Ok(Copied { unproved, proofs }) => {
+            Ok(Copied { unproved, words }) => {
                 self.behind.tallies.populated.add(pages as usize);
                 self.behind.tallies.flash_writes.add(pages as usize);
                 self.mapping.step(|state| {
-                    for (slot, proof) in (begun.copy.slot.0..).map(SlotId).zip(&proofs) {
-                        state.versions.prove(slot, *proof);
-                    }
+                    state.proofs.populated(begun.copy.slot, &words);
                     unproved.iter().for_each(|page| state.cache.discard(*page));
                     state.cache.populated(ticket, true);
                 });
@@ -81,7 +82,8 @@ impl Populations {
     fn copy(&self, begun: Begun, buffer: &mut AlignedBuffer) -> Result<Copied, TierError> {
         let Begun { population: Population { first, pages, .. }, copy } = begun;
         let page_bytes = self.copies.options.page_bytes as usize;
-        let bytes = &mut buffer[..pages as usize * page_bytes];
+        let (pages_bytes, block) = buffer.split_at_mut(self.copies.options.pages_bytes() as usize);
+        let bytes = &mut pages_bytes[..pages as usize * page_bytes];
         let ids =
             move || (first.number()..).take(pages as usize).map(move |at| PageId::new(first.object(), at));
         let disk = &self.behind.disk;
@@ -91,17 +93,34 @@ impl Populations {
             return Err(error);
         }
         let format = self.copies.options.page_format;
-        let (mut unproved, mut proofs) = (Vec::new(), Vec::new());
+        let (mut unproved, mut words) = (Vec::new(), Vec::new());
         for (id, bytes) in ids().zip(bytes.chunks_exact_mut(page_bytes)) {
             // Raw pages are what the disk has.
             let is_proved = format != PageFormat::Native || page::verify(bytes, id, None).is_ok();
-            proofs.push(if is_proved { format.seal(bytes, id, copy.stamp) } else { 0 });
+            words.push(if is_proved { self.copies.seal(bytes, id, copy) } else { 0 });
             if !is_proved {
                 points::POPULATE_UNPROVED.reach();
                 unproved.push(id);
             }
         }
-        self.copies.flash.write(self.copies.offset(copy.slot), bytes).map_err(flash_error)?;
-        Ok(Copied { unproved, proofs })
+        let is_whole = pages == self.copies.options.fragment_pages;
+        let offset = self.copies.offset(copy.slot);
+        let flash = &self.copies.flash;
+        let written = if !self.copies.options.has_proofs_on_flash() {
+            flash.write(offset, bytes)
+        } else {
+            block.fill(0);
+            set_proofs(block, &words);
+            self.copies.seal_proofs(block, copy.block);
+            if is_whole {
+                flash.write(offset, buffer)
+            } else {
+                let place = self.copies.options.proofs_offset(copy.slot);
+                let pages = Io::Write { offset, data: bytes };
+                flash.run(&mut [pages, Io::Write { offset: place, data: block }])
+            }
+        };
+        written.map_err(flash_error)?;
+        Ok(Copied { unproved, words })
     }
 }

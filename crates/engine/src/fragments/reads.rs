@@ -4,9 +4,9 @@
 //! Invariant: a page served from flash was proved by checksum, id and stamp, and is the version on disk. If
 //! the proof fails, the page is read from disk and its copy on flash is forgotten.
 
-use super::copies::FlashCopies;
+use super::copies::{FlashCopies, ReadCopies};
 use super::mapping::Mapping;
-use super::versions::StampedCopy;
+use super::proofs::ProvableCopy;
 use super::write::PAGES_MAX;
 use super::{Base, points};
 use crate::TierError;
@@ -16,7 +16,8 @@ use arrayvec::ArrayVec;
 use entresol_core::PageId;
 use std::sync::Arc;
 
-type Copies = ArrayVec<Option<StampedCopy>, PAGES_MAX>;
+type Copies = ArrayVec<Option<ProvableCopy>, PAGES_MAX>;
+type Words = ArrayVec<u32, PAGES_MAX>;
 
 /// See the module's header.
 pub(super) struct FragmentReads {
@@ -51,11 +52,12 @@ impl FragmentReads {
     fn fetch_copy(
         &self,
         id: PageId,
-        mut copy: Option<StampedCopy>,
+        mut copy: Option<ProvableCopy>,
         buffer: &mut [u8],
     ) -> Result<Fetched, TierError> {
         while let Some(meant) = copy {
-            if self.copies.is_there(id, meant, buffer) {
+            let words = self.read_copies(&[meant], buffer);
+            if words.first().is_some_and(|word| self.copies.is_proved(id, meant, *word, buffer)) {
                 self.behind.tallies.flash_hits.add(1);
                 return Ok(clean(Source::Flash));
             }
@@ -67,11 +69,34 @@ impl FragmentReads {
                 }
                 // The slot was not given to another fragment meanwhile: the copy is damaged.
                 self.behind.tallies.damaged_clean.add(1);
-                state.cache.discard(id);
+                match words.is_empty() && meant.word.is_none() {
+                    true => state.cache.discard_fragment(id),
+                    false => state.cache.discard(id),
+                }
                 None
             });
         }
         self.behind.fetch_from_disk(id, buffer)
+    }
+
+    /// Reads adjacent copies. Returns the word that proves each; none at all: they cannot be proved.
+    fn read_copies(&self, copies: &[ProvableCopy], bytes: &mut [u8]) -> Words {
+        match self.copies.read(copies, bytes) {
+            ReadCopies::Known => copies.iter().filter_map(|copy| copy.word).collect(),
+            ReadCopies::WithProofs(block) => {
+                points::PROOFS_READ.reach();
+                let word = |copy: &ProvableCopy| self.copies.word_in(&block, copy.slot);
+                let words = copies.iter().map(word).collect();
+                self.mapping.keep_proofs(&self.copies, copies[0].slot, copies[0].block, &block);
+                self.copies.give_back(block);
+                words
+            }
+            ReadCopies::Unproved => Words::new(),
+            ReadCopies::Unreadable => {
+                points::FETCH_UNREADABLE.reach();
+                Words::new()
+            }
+        }
     }
 
     pub(super) fn read_pages(
@@ -114,7 +139,7 @@ impl FragmentReads {
     fn read_some(
         &self,
         first: u64,
-        copies: &[Option<StampedCopy>],
+        copies: &[Option<ProvableCopy>],
         bytes: &mut [u8],
         served: &mut ReadCounts,
     ) -> Result<(), TierError> {
@@ -122,8 +147,11 @@ impl FragmentReads {
         if copies.is_empty() {
             return self.read_from_disk(first, bytes, served);
         }
-        let is_next = |(before, after): (&Option<StampedCopy>, &Option<StampedCopy>)| match (before, after) {
-            (Some(before), Some(after)) => before.slot.0 + 1 == after.slot.0,
+        let is_next = |(before, after): (&Option<ProvableCopy>, &Option<ProvableCopy>)| match (before, after)
+        {
+            (Some(before), Some(after)) => {
+                self.copies.offset(before.slot) + page_bytes as u64 == self.copies.offset(after.slot)
+            }
             (None, None) => true,
             _ => false,
         };
@@ -145,19 +173,19 @@ impl FragmentReads {
     fn read_from_flash(
         &self,
         first: u64,
-        copies: &[Option<StampedCopy>],
+        copies: &[Option<ProvableCopy>],
         bytes: &mut [u8],
         served: &mut ReadCounts,
     ) -> Result<(), TierError> {
-        let Some(Some(StampedCopy { slot, .. })) = copies.first() else { return Ok(()) };
-        let is_read = self.copies.flash.read(self.copies.offset(*slot), bytes).is_ok();
+        let copies: ArrayVec<ProvableCopy, PAGES_MAX> = copies.iter().filter_map(|copy| *copy).collect();
+        let mut words = self.read_copies(&copies, bytes).into_iter();
         let pages = bytes.chunks_exact_mut(self.copies.options.page_bytes as usize);
         for ((id, copy), bytes) in (first..).map(PageId).zip(copies).zip(pages) {
-            if is_read && copy.is_some_and(|copy| self.copies.is_proved(id, copy, bytes)) {
+            if words.next().is_some_and(|word| self.copies.is_proved(id, copy, word, bytes)) {
                 self.behind.tallies.flash_hits.add(1);
                 served.count(Source::Flash);
             } else {
-                served.count(self.fetch_copy(id, *copy, bytes)?.source);
+                served.count(self.fetch_copy(id, Some(copy), bytes)?.source);
             }
         }
         Ok(())

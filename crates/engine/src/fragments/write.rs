@@ -3,11 +3,12 @@
 //! write-through if mapped).
 //!
 //! Invariant: while a page is being written it is not valid on flash. It becomes valid only when both writes
-//! are done.
+//! are done, and the word that proves it is in memory. Changed words go to flash with later pages
+//! ([`Proofs`](super::proofs::Proofs)).
 
 use super::copies::FlashCopies;
 use super::mapping::{Locked, Mapping};
-use super::versions::StampedCopy;
+use super::proofs::{Cleaning, ProvableCopy};
 use super::{Base, points};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
@@ -17,11 +18,12 @@ use arrayvec::ArrayVec;
 use entresol_core::{PageId, WritePath};
 use entresol_device::{BufferPool, Io};
 use entresol_format::PageFormat;
+use entresol_format::fragments::set_proofs;
 use entresol_runtime::sync::{Rank, Semaphore};
 use std::sync::Arc;
 
-/// Writes of one fragment that the core can count.
-const WRITES_COUNTED: usize = 255;
+/// Writes of one fragment that the core can count, but for one that holds it.
+const WRITES_COUNTED: usize = 254;
 /// Most pages that are written at once: [`BATCH`] of those that were staged.
 pub(super) const PAGES_MAX: usize = 64;
 const _: () = assert!(
@@ -33,10 +35,12 @@ const _: () = assert!(
 struct Path {
     page: PageId,
     path: WritePath,
-    copy: Option<StampedCopy>,
+    copy: Option<ProvableCopy>,
 }
 
 type Paths = ArrayVec<Path, PAGES_MAX>;
+/// Blocks of proofs on their way to these offsets.
+type Cleanings = ArrayVec<(Cleaning, u64, AlignedBuffer), PAGES_MAX>;
 
 /// Writes of pages, staged or of a caller without memory of its own for pages.
 pub(super) struct FragmentWrites {
@@ -58,39 +62,74 @@ impl FragmentWrites {
     }
 
     pub(super) fn write(&self, staged: &[Staged<'_>]) -> Result<(), TierError> {
-        let mut paths: Paths = if self.mapping.is_running() {
+        let (mut paths, excess): (Paths, usize) = if self.mapping.is_running() {
             let known = staged.iter().map(|staged| staged.page).filter(|page| self.mapping.has_place(*page));
-            self.mapping.with(|state| known.map(|page| state.begin_write(page)).collect())
+            self.mapping
+                .with(|state| (known.map(|page| state.begin_write(page)).collect(), state.proofs.excess()))
         } else {
             points::OFF_WRITE.reach();
-            Paths::new()
+            (Paths::new(), 0)
         };
         let on_disk =
             self.behind.disk.write_all::<PAGES_MAX>(staged.iter().map(|staged| (staged.page, staged.bytes)));
         let mut on_flash = on_disk.is_ok();
         if on_flash {
-            let written = self.write_through(staged, &mut paths);
+            let written = self.write_through(staged, &mut paths, excess);
             on_flash = written.is_ok();
             if let Err(error) = written {
                 points::WRITE_THROUGH_FAILED.reach();
                 self.mapping.switch_off(&error);
             }
         }
+        if on_flash {
+            self.load_proofs(&paths);
+        }
         if !paths.is_empty() {
             self.mapping.step(|state| {
                 for Path { page, path, copy } in &paths {
-                    if let Some(copy) = copy {
-                        state.versions.prove(copy.slot, copy.proof);
-                    }
-                    state.cache.write_done(*page, *path, on_flash);
+                    let is_proved = on_flash && copy.is_none_or(|copy| state.prove(copy));
+                    state.cache.write_done(*page, *path, is_proved);
                 }
             });
         }
         on_disk
     }
 
-    /// Writes the pages with a write-through path over their copies.
-    fn write_through(&self, staged: &[Staged<'_>], paths: &mut Paths) -> Result<(), TierError> {
+    /// Reads the proofs of the fragments of these pages, if memory does not have them.
+    fn load_proofs(&self, paths: &Paths) {
+        for copy in paths.iter().filter_map(|path| path.copy) {
+            let Some(number) = self.mapping.with(|state| state.proofs.missing(copy.slot)) else { continue };
+            if let Some(block) = self.copies.read_proofs(copy.slot, number) {
+                self.mapping.keep_proofs(&self.copies, copy.slot, number, &block);
+                self.copies.give_back(block);
+            }
+        }
+    }
+
+    /// Begins to write the proofs of `excess` fragments, so that their places in memory can be used again.
+    fn begin_cleaning(&self, excess: usize) -> Cleanings {
+        let mut all = Cleanings::new();
+        while all.len() < excess.min(PAGES_MAX) {
+            let mut block = self.copies.take_block();
+            let Some(cleaning) = self.mapping.with(|state| state.begin_cleaning(&mut block)) else {
+                self.copies.give_back(block);
+                break;
+            };
+            points::PROOFS_WRITTEN.reach();
+            let offset = self.copies.seal_cleaned(&mut block, cleaning);
+            all.push((cleaning, offset, block));
+        }
+        all
+    }
+
+    /// Writes the pages with a write-through path over their copies, and as many changed proofs as are in
+    /// excess.
+    fn write_through(
+        &self,
+        staged: &[Staged<'_>],
+        paths: &mut Paths,
+        excess: usize,
+    ) -> Result<(), TierError> {
         let mut copies = ArrayVec::<(u64, AlignedBuffer), PAGES_MAX>::new();
         for Path { page, copy, .. } in paths {
             let Some(copy) = copy else { continue };
@@ -98,17 +137,23 @@ impl FragmentWrites {
                 staged.iter().find(|staged| staged.page == *page).expect("it is one of the staged pages");
             let mut buffer = self.buffers.take(staged.bytes.len());
             buffer.copy_from_slice(staged.bytes);
-            copy.proof = self.copies.options.page_format.seal(&mut buffer, *page, copy.stamp);
+            copy.word = Some(self.copies.seal(&mut buffer, *page, *copy));
             copies.push((self.copies.offset(copy.slot), buffer));
         }
         if copies.is_empty() {
             return Ok(());
         }
-        let mut ios = ArrayVec::<Io<'_>, PAGES_MAX>::new();
+        let cleanings = self.begin_cleaning(excess);
+        let mut ios = ArrayVec::<Io<'_>, { 2 * PAGES_MAX }>::new();
         ios.extend(copies.iter().map(|(offset, data)| Io::Write { offset: *offset, data }));
+        ios.extend(cleanings.iter().map(|(_, offset, data)| Io::Write { offset: *offset, data }));
         let result = self.copies.flash.run(&mut ios).map_err(flash_error);
         drop(ios);
-        self.behind.tallies.flash_writes.add(copies.len());
+        self.behind.tallies.flash_writes.add(copies.len() + cleanings.len());
+        for (cleaning, _, block) in cleanings {
+            self.mapping.with(|state| state.end_cleaning(cleaning));
+            self.copies.give_back(block);
+        }
         copies.into_iter().for_each(|(_, buffer)| self.buffers.give_back(buffer));
         result
     }
@@ -138,9 +183,29 @@ impl Locked<'_> {
     fn begin_write(&mut self, page: PageId) -> Path {
         let path = self.cache.write(page);
         let copy = match path {
-            WritePath::Through(copy) => Some(self.versions.begin_write(copy)),
+            WritePath::Through(copy) => Some(self.proofs.begin_write(copy)),
             WritePath::Around | WritePath::Wait => None,
         };
         Path { page, path, copy }
+    }
+
+    /// Memory has the word of a page that was written through. False: it has none of its fragment.
+    fn prove(&mut self, copy: ProvableCopy) -> bool {
+        let is_proved = copy.word.is_some_and(|word| self.proofs.prove(copy.slot, word));
+        if !is_proved {
+            points::PROOFS_MISSING.reach();
+        }
+        is_proved
+    }
+
+    /// Begins to write changed proofs: their words are in `block` then.
+    fn begin_cleaning(&mut self, block: &mut [u8]) -> Option<Cleaning> {
+        let Locked { cache, proofs } = self;
+        proofs.begin_cleaning(|slot| cache.hold(slot), |words| set_proofs(block, words))
+    }
+
+    fn end_cleaning(&mut self, cleaning: Cleaning) {
+        self.proofs.cleaned(cleaning);
+        self.cache.let_go(cleaning.slot);
     }
 }

@@ -11,6 +11,9 @@ use entresol_format::PageFormat;
 /// Fragments on flash, and pages of each: fewer than the client uses.
 const FRAGMENTS: (u32, u32) = (6, 4);
 
+/// Fragments whose proofs are in memory: the others' are read from flash.
+const PROOFS_KEPT: u32 = 2;
+
 /// So quick that pages leave the ring of `reuse` before others return to its rear.
 const QUICK_FLASH: Costs = Costs::of_times_ns([50_000, 5_000, 4_000, 2_000, 300_000, 300_000]);
 
@@ -77,7 +80,14 @@ fn pages(cache: Cache, policy: PolicyKind) -> TierOptions {
 fn fragments(cache: Cache) -> FragmentOptions {
     let (slots, fragment_pages) = FRAGMENTS;
     let usual = FragmentOptions::of_pages(slots * fragment_pages, cache.tier_page_bytes(), cache.page_format);
-    FragmentOptions { slots, fragment_pages, workers: 2, pace_permille: 1000, ..usual }
+    FragmentOptions {
+        slots,
+        fragment_pages,
+        workers: 2,
+        pace_permille: 1000,
+        proofs_kept: PROOFS_KEPT,
+        ..usual
+    }
 }
 
 /// Bytes of flash of a cache.

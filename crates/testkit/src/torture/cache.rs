@@ -9,7 +9,6 @@ use entresol_core::{Placement, SlotId};
 use entresol_engine::{
     FlashTier, FragmentOptions, FragmentTier, Layer, Mode, TierError, TierOptions, check, flash_bytes,
 };
-use entresol_format::layout::fragment_page_offset;
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,7 +57,15 @@ impl Cache {
     pub(super) fn slot_offset(&self, slot: SlotId) -> u64 {
         match self {
             Cache::Tier(options) => options.layout().slot_offset(slot),
-            Cache::Fragments(options) => fragment_page_offset(slot, options.page_bytes),
+            Cache::Fragments(options) => options.slot_offset(slot),
+        }
+    }
+
+    /// Offsets on flash of the blocks that prove pages.
+    pub(super) fn proofs_offsets(&self) -> Vec<u64> {
+        match self {
+            Cache::Tier(_) => Vec::new(),
+            Cache::Fragments(options) => options.proofs_offsets().collect(),
         }
     }
 
@@ -179,12 +186,14 @@ impl fmt::Display for Cache {
                 fragment_pages,
                 workers,
                 pace_permille,
+                proofs_kept,
                 overwrite: _,
             }) => {
                 write!(
                     f,
-                    "{target}: {slots} fragments of {fragment_pages} pages of {page_bytes} bytes, {workers} workers, at \
-                     most {pace_permille} populations in a thousand accesses"
+                    "{target}: {slots} fragments of {fragment_pages} pages of {page_bytes} bytes, proofs of \
+                     {proofs_kept} (0: all) in memory, {workers} workers, at most {pace_permille} populations in a \
+                     thousand accesses"
                 )
             }
         }

@@ -63,10 +63,23 @@ fn pages(rng: &mut Rng, cache: &Cache, flash: &dyn Device) -> Option<(WriteRange
     Some((first, other.or_else(|| choose(rng, &all))?.0))
 }
 
+/// Two blocks that prove pages.
+fn two_proofs(rng: &mut Rng, cache: &Cache) -> Option<(WriteRange, WriteRange)> {
+    let all = cache.proofs_offsets();
+    let mut one = || {
+        let offset = *all.get(rng.below(all.len().max(1) as u64) as usize)?;
+        Some(WriteRange { offset, length: BLOCK_BYTES as u64 })
+    };
+    Some((one()?, one()?))
+}
+
 /// A range that the engine writes to, of one of the kinds, and another of the same kind.
 fn ranges(rng: &mut Rng, cache: &Cache, flash: &MemoryDevice) -> Option<(WriteRange, WriteRange)> {
     let log = |options: &&TierOptions| options.policy.placement() == Placement::Log;
-    let Some(options) = cache.tier().filter(log) else { return pages(rng, cache, flash) };
+    let Some(options) = cache.tier().filter(log) else {
+        let proofs = if rng.below(3) == 0 { two_proofs(rng, cache) } else { None };
+        return proofs.or_else(|| pages(rng, cache, flash));
+    };
     let layout = options.layout();
     let block = BLOCK_BYTES as u64;
     // The last written groups are the most vulnerable ones.
@@ -255,14 +268,17 @@ pub(super) fn damage_disk(
     format!("page {other} was written in the place of page {page} on disk, too")
 }
 
-/// The content of all page slots on flash at one time.
+/// The content of all page slots on flash at one time, and of the blocks that prove their pages.
 pub(super) struct Moment(Vec<(WriteRange, Vec<u8>)>);
 
 impl Moment {
     pub(super) fn of(flash: &dyn Device, cache: &Cache) -> Self {
         let range =
             |slot| WriteRange { offset: cache.slot_offset(SlotId(slot)), length: cache.page_bytes().into() };
-        Self((0..cache.slots()).map(range).map(|range| (range, read(flash, range))).collect())
+        let proofs = cache.proofs_offsets().into_iter();
+        let proofs = proofs.map(|offset| WriteRange { offset, length: BLOCK_BYTES as u64 });
+        let all = (0..cache.slots()).map(range).chain(proofs);
+        Self(all.map(|range| (range, read(flash, range))).collect())
     }
 
     /// Reverts some of the writes to `flash` between the two moments, or carries them out elsewhere, too.
@@ -274,8 +290,9 @@ impl Moment {
             if rng.below(2) == 0 {
                 continue;
             }
-            if kind != FaultKind::LostWrite {
-                put(now.0[rng.below(now.0.len() as u64) as usize].0, written);
+            let other = now.0[rng.below(now.0.len() as u64) as usize].0;
+            if kind != FaultKind::LostWrite && other.length == range.length {
+                put(other, written);
             }
             if kind != FaultKind::DuplicatedWrite {
                 put(*range, then);

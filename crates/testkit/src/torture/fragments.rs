@@ -42,6 +42,7 @@ impl Trial<'_> {
             slots: (slots * fragment_pages).div_ceil(2),
             fragment_pages: 1 + self.rng.below(2) as u32,
             workers: 1 + self.rng.below(3) as u32,
+            proofs_kept: self.rng.below(3) as u32,
             ..*options
         };
         let shape = Shape { cache: Cache::Fragments(options), ..self.script.shape.clone() };

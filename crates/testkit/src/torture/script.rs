@@ -165,6 +165,7 @@ fn draw_fragments(rng: &mut Rng) -> Shape {
         fragment_pages: one(rng, &[1, 2, 3, 4, 4, 8]),
         workers: range(rng, 1, 3) as u32,
         pace_permille: one(rng, &[100, 1000, 1000]),
+        proofs_kept: one(rng, &[0, 1, 2, 4]),
         overwrite: false,
     };
     let flash_pages = u64::from(options.slots * options.fragment_pages);
