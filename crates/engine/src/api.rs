@@ -217,6 +217,33 @@ pub trait Layer: Send + Sync {
     fn metrics(&self) -> TierMetrics;
     /// Drains staging, then ends background work. The directory is made durable, so the next open is warm.
     fn close(&self) -> Result<(), TierError>;
+    /// Whether [`Layer::materialise`] leaves dirty pages on flash.
+    fn can_materialise(&self) -> bool {
+        false
+    }
+    /// Ends the layer without waiting for the disk: dirty pages stay on flash, with a directory that counts
+    /// for the next open alone (3LA §3.3). Called instead of [`Layer::checkpoint`] and [`Layer::close`],
+    /// after [`Layer::checkpoint_begins`] and the eviction of the dirty frames. `end`: everything logged
+    /// before it was evicted. No checkpoint record follows it: the owner's log must reach back to the one
+    /// before, because after a crash of the next life only what that checkpoint made durable is there.
+    fn materialise(&self, _end: Lsn) -> Result<(), TierError> {
+        self.checkpoint()?;
+        self.close()
+    }
+    /// What the open has found in such a directory.
+    fn materialised(&self) -> Materialised {
+        Materialised::default()
+    }
+}
+
+/// What a shutdown has left on flash instead of copying it to disk ([`Layer::materialise`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Materialised {
+    /// Dirty pages.
+    pub dirty: u64,
+    /// Everything logged before it is in the layer: nothing of the directory is missing. `None`: that is not
+    /// certain, or there is no such directory.
+    pub end: Option<Lsn>,
 }
 
 /// A group of a log on flash that was reported as durable.

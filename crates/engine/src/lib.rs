@@ -46,8 +46,8 @@ mod unreadable;
 
 pub use access::Place;
 pub use api::{
-    Binding, DiskState, DurableGroup, Evicted, Fetched, Layer, MissingPages, PageSet, Progress, ReadCounts,
-    ReadRoute, Source, Survivors, TierMetrics, Upstream, Victim, WritebackState,
+    Binding, DiskState, DurableGroup, Evicted, Fetched, Layer, Materialised, MissingPages, PageSet, Progress,
+    ReadCounts, ReadRoute, Source, Survivors, TierMetrics, Upstream, Victim, WritebackState,
 };
 pub use budget::{Allowed, Budget, DailyWrites, NotABudget, WriteBudget, bytes_of};
 pub use buffer::AlignedBuffer;

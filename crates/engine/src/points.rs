@@ -47,6 +47,7 @@ entresol_runtime::coverage_points! {
     SUMMARY_ERASED = "recover: a torn summary beyond the rear is erased";
     REPAIRED = "recover: summaries are repaired";
     SNAPSHOT_REPAIRED = "recover: a snapshot of objects is made whole in both copies";
+    DIRECTORY_DIRTY = "recover: the directory of a shutdown names dirty pages";
     DIRECTORY_REPAIRED = "recover: damaged blocks of the slot directory are written as empty";
     UNSURE_DESTAGED = "recover: write-through copies to disk what is unsure";
     UNSURE_DAMAGED = "recover: refused, a page that only flash has is damaged";

@@ -152,6 +152,31 @@ impl Checkpointer {
         checkpoint.map(drop)
     }
 
+    /// Closes the layer without a checkpoint, if it can keep dirty pages: the log reaches back to the last
+    /// checkpoint, in case that they are lost. Otherwise as [`Checkpointer::close`].
+    pub(crate) fn materialise(&self) -> Result<(), StoreError> {
+        if !self.pool.layer().can_materialise() {
+            return self.close();
+        }
+        let _lock = self.turn.lock();
+        self.closed.store(true, Relaxed);
+        // A change before the end has marked its frame as dirty.
+        let end = self.wal.tail().end();
+        self.wal.flush(Lsn(end.0 - 1))?;
+        self.evict_dirty()?;
+        Ok(self.pool.layer().materialise(end)?)
+    }
+
+    /// Evicts the frames that are dirty.
+    fn evict_dirty(&self) -> Result<(), StoreError> {
+        let mut buffer = vec![0; self.page_bytes];
+        self.pool.layer().checkpoint_begins();
+        for index in 0..self.pool.frames() {
+            self.pool.clean_frame(index, &mut buffer)?;
+        }
+        Ok(())
+    }
+
     /// Makes a checkpoint. The caller holds the checkpoint lock.
     fn make_alone(&self) -> Result<Lsn, StoreError> {
         self.bounds.check_log_held()?;
@@ -160,11 +185,7 @@ impl Checkpointer {
         // Makes every frame's changes before the redo point durable in the log: one flush instead of one for
         // each frame.
         self.wal.flush(Lsn(redo_point.0 - 1))?;
-        let mut buffer = vec![0; self.page_bytes];
-        self.pool.layer().checkpoint_begins();
-        for index in 0..self.pool.frames() {
-            self.pool.clean_frame(index, &mut buffer)?;
-        }
+        self.evict_dirty()?;
         self.pool.layer().checkpoint()?;
         let (disk, session) = self.wal.binding();
         let checkpoint = CheckpointRecord { redo_point, next_txn, disk, session, active };

@@ -29,6 +29,8 @@ pub struct RestartReport {
     pub pages_from_flash: u64,
     /// Transactions rolled back.
     pub losers: u64,
+    /// Dirty pages that a quick shutdown had left on flash ([`crate::Store::shutdown_quickly`]).
+    pub materialised: u64,
     /// Set if the log ends here, in an unreadable sector. A power failure can leave such a sector in an
     /// unacknowledged flush. If the drive has lost the sector for another reason, the last commits are lost.
     pub unreadable_end: Option<Lsn>,

@@ -16,6 +16,7 @@ entresol_runtime::coverage_points! {
     CHECKPOINT_ADOPTED = "restart: a checkpoint that the master record does not name counts";
     CHANGE_REPEATED = "redo: a change is repeated";
     CHANGE_THERE = "redo: the page has the change";
+    MATERIALISED = "restart: dirty pages that a shutdown left on flash are there, no checkpoint is made";
     LOSER_UNDONE = "undo: a change of a loser is undone";
     COMPENSATED = "undo: what is compensated is passed over";
 }

@@ -1,5 +1,7 @@
 //! Restart after a crash, as in ARIES: find the newest checkpoint, redo from its redo point, roll back the
-//! losers, make a checkpoint.
+//! losers, make a checkpoint. A restart after a shutdown that left dirty pages on flash redoes only what was
+//! logged after that shutdown began, and makes no checkpoint: the log still reaches back to the one before,
+//! and has what a crash of this life takes from the flash.
 //!
 //! Invariants:
 //! 1. Redo repeats every change whose page is older, in log order. It appends nothing to the log, so it may
@@ -89,7 +91,8 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
     let analysed = entresol_runtime::now();
 
     pool.wal_rule().set_redoing(true);
-    redo(&pool, &mut scan, &checkpoint, &mut history)?;
+    let materialised = parts.layer.materialised();
+    redo(&pool, &mut scan, redo_from(&checkpoint, materialised.end), &mut history)?;
     pool.wal_rule().set_redoing(false);
     let resume = Resume {
         end: history.end,
@@ -110,7 +113,13 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
     undo(&core, &mut scan, history.losers)?;
     let undone = entresol_runtime::now();
     let (pages_fetched, pages_from_flash) = core.pool.fetch_counts();
-    core.checkpointer.make()?;
+    // A shutdown that left dirty pages on flash has saved itself a checkpoint. The restart saves it, too:
+    // with nothing to roll back, the store is as it was.
+    if losers > 0 || materialised.dirty == 0 {
+        core.checkpointer.make()?;
+    } else {
+        points::MATERIALISED.reach();
+    }
     let report = RestartReport {
         duration: entresol_runtime::now().since(start),
         analysis: analysed.since(start),
@@ -123,6 +132,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
         pages_fetched,
         pages_from_flash,
         losers,
+        materialised: materialised.dirty,
         unreadable_end: history.unreadable_end,
     };
     Ok((core, report))
@@ -241,15 +251,17 @@ impl From<StoreError> for Stop {
     }
 }
 
+/// Where redo begins: at the checkpoint's redo point, or where a quick shutdown has left everything in the
+/// layer. That may be after the last record: the rest of its sector was filled. A page of a log that has lost
+/// its end is refused, as ever.
+fn redo_from(checkpoint: &CheckpointRecord, materialised: Option<Lsn>) -> Lsn {
+    checkpoint.redo_point.max(materialised.unwrap_or_default())
+}
+
 /// Redoes all changes that are not durable.
-fn redo(
-    pool: &Pool,
-    scan: &mut LogScan<'_>,
-    checkpoint: &CheckpointRecord,
-    history: &mut History,
-) -> Result<(), StoreError> {
+fn redo(pool: &Pool, scan: &mut LogScan<'_>, from: Lsn, history: &mut History) -> Result<(), StoreError> {
     loop {
-        match redo_once(pool, scan, checkpoint, history) {
+        match redo_once(pool, scan, from, history) {
             Ok(()) => return Ok(()),
             Err(Stop::Failed(error)) => return Err(error),
             // The page is rebuilt from its image in the log. A damaged page without a note is reported by the
@@ -264,13 +276,8 @@ fn redo(
     }
 }
 
-fn redo_once(
-    pool: &Pool,
-    scan: &mut LogScan<'_>,
-    checkpoint: &CheckpointRecord,
-    history: &History,
-) -> Result<(), Stop> {
-    let mut at = checkpoint.redo_point;
+fn redo_once(pool: &Pool, scan: &mut LogScan<'_>, from: Lsn, history: &History) -> Result<(), Stop> {
+    let mut at = from;
     while at < history.end {
         let Some((header, payload)) = scan.next(at, 0)? else {
             return Err(Stop::Failed(scan.missing(at)));

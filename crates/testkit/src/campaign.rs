@@ -46,6 +46,9 @@ pub struct Campaign {
     pub liar: Option<&'static str>,
     /// Requests to the device of this name take much longer than to other devices.
     pub slow: Option<&'static str>,
+    /// The first life begins after one that worked as long and was shut down quickly: with dirty pages on
+    /// flash, if the system keeps them there.
+    pub materialised: bool,
     /// Number of threads that restart.
     pub threads: usize,
 }
@@ -71,8 +74,25 @@ impl Campaign {
             busy: false,
             liar: None,
             slow: None,
+            materialised: false,
             threads,
         }
+    }
+
+    /// The media at the beginning of the first life.
+    fn prepared<W: Workload>(&self, workload: &W) -> Result<(Media, W::Oracle), String> {
+        let (media, oracle) = prepare(workload, self.system, self.seed)?;
+        if !self.materialised {
+            return Ok((media, oracle));
+        }
+        let machine = Machine::new(media, FaultPlan::none(), workload.flash_groups());
+        let oracle = Arc::new(Mutex::new(oracle));
+        // Of a seed that ends quickly.
+        let life = Life { seed: self.seed | 1, verify: false, transactions: self.transactions };
+        life.live(workload, self.system, &machine, &oracle)?
+            .ok_or_else(|| "power failed though no crash was planned".to_owned())?;
+        let known = oracle.lock().clone();
+        Ok((machine.after_crash(self.seed), known))
     }
 
     /// Runs the campaign.
@@ -83,7 +103,7 @@ impl Campaign {
     /// Runs the campaign. The lives after the first crash are those of `restarted`, which differs only in
     /// settings of the store. With fewer frames than before the crash, redo evicts pages.
     pub fn run_and_restart<W: Workload>(&self, workload: &W, restarted: &W) -> Report {
-        match prepare(workload, self.system, self.seed) {
+        match self.prepared(workload) {
             Ok((media, oracle)) => self.crash_everywhere((workload, restarted), &media.freeze(), oracle),
             Err(message) => {
                 Report { failures: vec![self.failure(workload, 0, message)], ..Report::default() }
@@ -117,7 +137,8 @@ impl Campaign {
     }
 
     fn first_life(&self) -> Life {
-        Life { seed: self.seed, verify: false, transactions: self.transactions }
+        // No redo repeats what a directory has lost.
+        Life { seed: self.seed, verify: self.materialised, transactions: self.transactions }
     }
 
     fn crash_everywhere<W: Workload>(
@@ -136,6 +157,7 @@ impl Campaign {
                 Ok(lived) => {
                     report.operations = lived.operations;
                     report.checkpoints = lived.metrics.checkpoints;
+                    report.materialised = lived.restart.materialised;
                     let tier = lived.metrics.tier;
                     (report.flash_hits, report.disk_writes) = (tier.flash_hits, tier.disk_writes);
                     report.second_chances = tier.second_chances;
@@ -264,7 +286,7 @@ impl Campaign {
     /// The crash state of operation `at`, made by running the first life up to it. This is slow, and serves
     /// to test the copies.
     pub fn crash_at<W: Workload>(&self, workload: &W, at: u64) -> Result<(Media, W::Oracle), String> {
-        let (media, oracle) = prepare(workload, self.system, self.seed)?;
+        let (media, oracle) = self.prepared(workload)?;
         let oracle = Arc::new(Mutex::new(oracle));
         let plan = self.plan();
         plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
@@ -280,7 +302,7 @@ impl Campaign {
 
     /// The copies at the chosen operations, in order.
     pub fn copies<W: Workload>(&self, workload: &W) -> Result<Vec<(u64, Media, W::Oracle)>, String> {
-        let (media, oracle) = prepare(workload, self.system, self.seed)?;
+        let (media, oracle) = self.prepared(workload)?;
         let (sender, receiver) = sync_channel(BACKLOG);
         std::thread::scope(|scope| {
             let copies = scope.spawn(|| {

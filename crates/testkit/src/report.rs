@@ -57,6 +57,8 @@ pub struct Report {
     pub second_chances: u64,
     /// Checkpoints of the first life.
     pub checkpoints: u64,
+    /// Dirty pages with which the first life began: those that a quick shutdown had left on flash.
+    pub materialised: u64,
     /// The failures, sorted.
     pub failures: Vec<Failure>,
 }

@@ -70,6 +70,27 @@ fn exadata_survives_crashes() {
     crash_slots(PolicyKind::Exadata);
 }
 
+/// 1. A store works and is shut down quickly: dirty pages stay on flash.
+/// 2. It is opened, works, and crashes at any operation, from the open to the end of another quick shutdown.
+/// 3. It is opened again.
+#[test]
+fn a_warm_start_with_dirty_pages_survives_crashes() {
+    for policy in [PolicyKind::Loc, PolicyKind::Glb] {
+        let mut dirty = 0;
+        for nth in 0..4 {
+            // Of odd seeds, which end quickly, too.
+            let usual = Campaign::new(Subject::cached(policy), (seed() | 1) + 2 * nth, TRANSACTIONS);
+            let campaign = Campaign { stride: stride(11), materialised: true, ..usual };
+            let report = campaign.run(&Bank::default());
+            report.expect_sound();
+            println!("{}: {} dirty pages at first; {report}", policy.name(), report.materialised);
+            assert!(report.crashes > report.operations / campaign.stride / 2, "{report}");
+            dirty += report.materialised;
+        }
+        assert!(dirty >= 10, "{}: {dirty} dirty pages at first", policy.name());
+    }
+}
+
 #[test]
 fn loc_survives_crashes() {
     crash_slots(PolicyKind::Loc);

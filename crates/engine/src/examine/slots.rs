@@ -1,5 +1,5 @@
 //! Checks a slot directory. Every valid entry names a page that is whole in its slot, is the version on disk
-//! (SBP §4), and has no other slot.
+//! (SBP §4) or, if it is dirty, no older one, and has no other slot.
 
 use super::report::CheckReport;
 use crate::buffer::AlignedBuffer;
@@ -47,6 +47,11 @@ pub(super) fn check_slots(
         report.disk_pages += 1;
         match disk.read(entry.page, &mut on_disk) {
             Err(error @ TierError::Device { .. }) => return Err(error),
+            // It may never have been written there.
+            Err(_) if entry.dirty => {}
+            Ok(()) if entry.dirty => {
+                report.older_than_disk += u64::from(page::lsn(&on_flash) < page::lsn(&on_disk));
+            }
             Err(error) => report.faults.push(format!("page {} is valid on flash, but {error}", entry.page)),
             Ok(()) => {
                 let [flash_lsn, disk_lsn] = [&on_flash, &on_disk].map(|page| page::lsn(page).0);

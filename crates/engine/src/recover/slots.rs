@@ -1,15 +1,17 @@
 //! Bringing back what slot placement left on flash: TAC's slot directory and temperatures after a shutdown or
 //! a crash (SBP §3), LOC's and GLB's directory after a shutdown (3LA §3.3).
 //!
-//! Every entry that is valid names a page that disk holds in the same version (`tier/slots/upkeep.rs`), so
-//! the content of the slots is not read. An entry that cannot be (a slot or a page named twice, a position
-//! out of range) is left out.
+//! Every entry that is valid and not dirty names a page that disk holds in the same version
+//! (`tier/slots/upkeep.rs`), so the content of the slots is not read. Dirty entries are only in a directory
+//! of a shutdown, which counts for one open (`tier/slots/materialiser.rs`). An entry that cannot be (a slot
+//! or a page named twice, a position out of range) is left out.
 
+use crate::api::Materialised;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::region::Region;
 use crate::{OpenReport, TierError, TierOptions, points, unreadable};
-use entresol_core::{Directory, Position, SlotId, Slots};
+use entresol_core::{Directory, Lsn, Mode, Position, SlotId, Slots};
 use entresol_device::Device;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::superblock::Superblock;
@@ -27,6 +29,8 @@ pub(crate) struct RestoredSlots {
     pub temperatures_written: u64,
     /// No page entered below this position.
     pub first: Position,
+    /// Its dirty pages.
+    pub materialised: Materialised,
 }
 
 /// Brings back what `superblock` leads to; `None` if nothing survives.
@@ -58,19 +62,33 @@ pub(crate) fn restore_slots(
             }
         }
     }
+    if options.mode != Mode::WriteBack && entries.iter().any(|(_, entry)| entry.dirty) {
+        // In this mode the disk has everything from now on: the owner's log repeats what is missing there.
+        report.notices.push("dirty pages of a quick shutdown are left out: the mode has changed".to_owned());
+        return Ok(None);
+    }
     entries.sort_by_key(|(_, entry)| entry.rank);
     let mut region = Region::new(options, superblock.cache)?;
     let mut partition = region.partition();
     let restored = partition.slots_mut().expect("the cache that is found is in slots");
     let temperatures_written = restore_temperatures(flash, superblock, &layout, restored, report)?;
-    fill(restored, superblock, &entries, &empty, report);
+    let refused = fill(restored, superblock, &entries, &empty, report);
     if cfg!(debug_assertions) {
         partition.check().expect("a restored directory keeps the invariants");
     }
     report.entries = partition.occupancy().valid.into();
+    report.dirty = partition.unsaved().pages.into();
     report.warm = report.entries > 0;
+    if report.dirty > 0 {
+        points::DIRECTORY_DIRTY.reach();
+    }
     let blocks = (superblock.policy.directory() == Directory::Slots).then_some(blocks);
-    Ok(Some(RestoredSlots { region, blocks, damaged, temperatures_written, first: superblock.session_rear }))
+    // What is missing is repeated from the log.
+    let is_complete = damaged.is_empty() && refused == 0 && superblock.marks[0] > 0;
+    let is_of_shutdown = superblock.policy.directory() == Directory::AtShutdown;
+    let end = (is_complete && is_of_shutdown).then_some(Lsn(superblock.marks[0]));
+    let (first, materialised) = (superblock.session_rear, Materialised { dirty: report.dirty, end });
+    Ok(Some(RestoredSlots { region, blocks, damaged, temperatures_written, first, materialised }))
 }
 
 impl RestoredSlots {
@@ -86,21 +104,21 @@ impl RestoredSlots {
     }
 }
 
+/// Returns how many entries cannot be.
 fn fill(
     restored: &mut Slots<'_>,
     superblock: &Superblock,
     entries: &[(SlotId, SlotEntry)],
     empty: &[(SlotId, Position)],
     report: &mut OpenReport,
-) {
+) -> u32 {
     let newest = entries.iter().map(|(_, entry)| entry.position.0 + 1).max().unwrap_or(0);
     let rear = newest.max(superblock.next_positions().0).next_multiple_of(superblock.group_pages.into());
     restored.restore_slots_begin(Position(rear.min(Position::MAX.0)));
     empty.iter().for_each(|(slot, last)| restored.restore_empty_slot(*slot, *last));
     let mut refused = 0;
     for (slot, entry) in entries {
-        // Nothing that this directory names is newer than disk.
-        refused += u32::from(!restored.restore_slot(*slot, entry.page, false, entry.position));
+        refused += u32::from(!restored.restore_slot(*slot, entry.page, entry.dirty, entry.position));
     }
     restored.restore_slots_end();
     if refused > 0 {
@@ -108,6 +126,7 @@ fn fill(
             .notices
             .push(format!("{refused} entries of the slot directory are impossible and were left out"));
     }
+    refused
 }
 
 /// The blocks of the slot directory, in which what is damaged is empty, and the numbers of those.

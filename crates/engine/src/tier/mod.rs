@@ -36,11 +36,13 @@ mod shared;
 mod slots;
 mod tasks;
 
-use crate::api::{Binding, Evicted, Fetched, Layer, PageSet, Survivors, TierMetrics, Upstream, Victim};
+use crate::api::{
+    Binding, Evicted, Fetched, Layer, Materialised, PageSet, Survivors, TierMetrics, Upstream, Victim,
+};
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
 pub(crate) use ahead::FlashRead;
-use entresol_core::PageId;
+use entresol_core::{Directory, Lsn, Mode, PageId};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -274,6 +276,30 @@ impl Layer for FlashTier {
         self.parts.floor.failures.give_up_memory();
         events::ended(self.parts.floor.superblocks.cache, "closed", &result);
         result
+    }
+
+    fn can_materialise(&self) -> bool {
+        let options = &self.parts.floor.access.options;
+        options.mode == Mode::WriteBack && options.policy.directory() == Directory::AtShutdown
+    }
+
+    fn materialise(&self, end: Lsn) -> Result<(), TierError> {
+        if !self.can_materialise() {
+            self.checkpoint()?;
+            return self.close();
+        }
+        let guard = self.guard();
+        let drained = self.parts.closer.drain();
+        drop(guard);
+        self.end();
+        let result = drained.and_then(|()| self.parts.closer.materialise(end));
+        self.parts.floor.failures.give_up_memory();
+        events::ended(self.parts.floor.superblocks.cache, "closed with dirty pages", &result);
+        result
+    }
+
+    fn materialised(&self) -> Materialised {
+        self.parts.room.materialised()
     }
 }
 

@@ -7,7 +7,7 @@ use super::slots::upkeep::Upkeep;
 use super::slots::{FoundSlots, Slots};
 use crate::TierError;
 use crate::TierOptions;
-use crate::api::{Evicted, Victim};
+use crate::api::{Evicted, Materialised, Victim};
 use crate::tier::floor::background::BackgroundQueue;
 use crate::tier::floor::checkpointer::Checkpointer;
 use crate::tier::floor::writers::WriterLoop;
@@ -105,12 +105,20 @@ impl Room {
         }
     }
 
-    /// At a shutdown, when all is clean: writes the directory of slots that is kept for the next open. True
-    /// if there is one now.
-    pub(crate) fn write_directory(&self) -> Result<bool, TierError> {
+    /// At a shutdown: writes the directory of slots that is kept for the next open. `None`: there is none;
+    /// else, whether it names every dirty page.
+    pub(crate) fn write_directory(&self) -> Result<Option<bool>, TierError> {
         match self {
-            Room::Ring(_) => Ok(false),
+            Room::Ring(_) => Ok(None),
             Room::Slots(slots) => slots.materialiser.write_directory(),
+        }
+    }
+
+    /// What the open has found in the directory of a shutdown.
+    pub(crate) fn materialised(&self) -> Materialised {
+        match self {
+            Room::Ring(_) => Materialised::default(),
+            Room::Slots(slots) => slots.materialised,
         }
     }
 

@@ -5,7 +5,8 @@
 
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{
-    Binding, DurableGroup, Evicted, Fetched, Layer, Survivors, TierError, TierMetrics, Upstream, Victim,
+    Binding, DurableGroup, Evicted, Fetched, Layer, Materialised, Survivors, TierError, TierMetrics,
+    Upstream, Victim,
 };
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -103,5 +104,17 @@ impl Layer for Unpulled {
 
     fn close(&self) -> Result<(), TierError> {
         self.layer.close()
+    }
+
+    fn can_materialise(&self) -> bool {
+        self.layer.can_materialise()
+    }
+
+    fn materialise(&self, end: Lsn) -> Result<(), TierError> {
+        self.layer.materialise(end)
+    }
+
+    fn materialised(&self) -> Materialised {
+        self.layer.materialised()
     }
 }

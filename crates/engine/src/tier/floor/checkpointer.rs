@@ -66,6 +66,11 @@ impl Checkpointer {
         result
     }
 
+    /// Waits until what was evicted is on flash, or on disk. A failure of it is one of the tier.
+    pub(crate) fn drain(&self) -> Result<(), TierError> {
+        self.staged.drain().map(drop).inspect_err(|error| self.failures.fail(error.clone()))
+    }
+
     /// A failure of it is one of the tier: a failed sync may have lost writes of other tasks, and a page
     /// that cannot be copied stays where it is.
     fn make_checkpoint(&self) -> Result<(), TierError> {

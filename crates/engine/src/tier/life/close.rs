@@ -7,7 +7,7 @@ use crate::tier::floor::Floor;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::superblocks::Superblocks;
 use crate::tier::room::Room;
-use entresol_core::Position;
+use entresol_core::{Lsn, Position};
 use std::sync::Arc;
 
 /// See the module's header.
@@ -45,7 +45,7 @@ impl Closer {
         self.room.checkpointer().checkpoint()?;
         // The flash may have failed meanwhile, or fail now: then the disk serves, and is all that is closed.
         let closed = match self.signals.check_running()? {
-            true => self.close_flash(false),
+            true => self.close_flash(false, None),
             false => return self.disk.sync(),
         };
         let Err(error) = closed else { return Ok(()) };
@@ -67,12 +67,41 @@ impl Closer {
         }
         self.disk.sync()?;
         self.disk.label.change(|label| label.dirty_possible = false)?;
-        self.close_flash(true)
+        self.close_flash(true, None)
     }
 
-    /// The next open finds that everything is on flash. `released`: the disk does not need it.
-    fn close_flash(&self, released: bool) -> Result<(), TierError> {
-        let directory = self.room.write_directory()?;
+    /// Everything that was evicted is on flash, or was written to disk. Dirty pages stay on flash.
+    pub(crate) fn drain(&self) -> Result<(), TierError> {
+        match self.signals.check_running()? {
+            true => self.room.checkpointer().drain(),
+            false => Ok(()),
+        }
+    }
+
+    /// The tasks have ended: the next open finds the pages on flash, dirty ones, too. If the flash has failed
+    /// meanwhile, the owner's log has what is missing on disk.
+    pub(crate) fn materialise(&self, end: Lsn) -> Result<(), TierError> {
+        if let Some(error) = self.state.failure() {
+            return Err(error);
+        }
+        if self.state.notice().is_some() {
+            return self.disk.sync();
+        }
+        let Err(error) = self.close_flash(false, Some(end)) else { return Ok(()) };
+        self.failures.fail(error.clone());
+        if self.state.notice().is_some() { self.disk.sync() } else { Err(error) }
+    }
+
+    /// The next open finds that everything is on flash. `released`: the disk does not need it. `end`: dirty
+    /// pages stay, and everything that the owner has logged before it is in the cache.
+    fn close_flash(&self, released: bool, end: Option<Lsn>) -> Result<(), TierError> {
+        let written = self.room.write_directory()?;
+        let directory = written.is_some();
+        let end = end.filter(|_| written == Some(true));
+        if directory {
+            // Its entries that are not dirty are on disk.
+            self.disk.sync()?;
+        }
         let entered = self.directory.with(|partition| partition.occupancy().entered)?;
         let rear = Position(entered.next_multiple_of(self.directory.config.group_pages.into()));
         self.superblocks.write(|superblock| {
@@ -80,6 +109,7 @@ impl Closer {
             superblock.released = released;
             superblock.directory = directory;
             if directory {
+                superblock.marks = [end.map_or(0, |end| end.0), 0];
                 (superblock.front, superblock.durable, superblock.rear) = (rear, rear, rear);
             }
         })

@@ -288,8 +288,9 @@ fn resume(
             let directory = slots
                 .blocks
                 .map(|blocks| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));
-            let RestoredSlots { temperatures_written, first, region, .. } = slots;
-            Ok((next, FoundPages::Slots(FoundSlots { first, directory, temperatures_written }), region))
+            let RestoredSlots { temperatures_written, first, region, materialised, .. } = slots;
+            let found = FoundSlots { first, directory, temperatures_written, materialised };
+            Ok((next, FoundPages::Slots(found), region))
         }
         ReadBack::Nothing => {
             let mut found = FoundPages::empty(options, &next);

@@ -1,9 +1,21 @@
 //! What slot placement writes to flash at checkpoints and shutdowns: TAC's temperatures (SBP §3), and the
-//! directory of LOC and GLB for a warm start (3LA §3.3).
+//! directory of LOC and GLB for a warm start (3LA §3.3: "materialize H … instead of flushing").
 //!
-//! Deviation from 3LA, which leaves dirty pages on flash at a shutdown: they are destaged first, as 3LA's
-//! implementation does. A directory with dirty pages would have to survive a crash after the next open, so
-//! every change of it would have to be written.
+//! A shutdown may destage all dirty pages first ([`Layer::close`](crate::Layer::close)), or leave them on
+//! flash ([`Layer::materialise`](crate::Layer::materialise)). Then the directory names dirty pages. It is not
+//! kept up in the next life: it counts for one open, and is void durably before that open serves a page or
+//! writes a slot (`directory: false` in all copies of the superblock). A crash after that is the crash of any
+//! other life of this cache: what is on flash is lost, and the owner's log repeats it from its last
+//! checkpoint, which destaged everything. So
+//! 1. a shutdown that leaves dirty pages is no checkpoint: the owner writes no record, and its log reaches
+//!    back to the checkpoint before;
+//! 2. the next checkpoint destages what the directory brought back, as every dirty page.
+//!
+//! The superblock has the end of the owner's log as of that shutdown, if the directory names every dirty
+//! page. Then, if all of it is found by the next open, redo begins there. Else an entry that is missing costs
+//! time, not data: the log repeats the page from the last checkpoint. An entry that is not dirty must be
+//! right: the page will be dropped without a write. So the disk is synced after the entries were read, and
+//! before the directory counts.
 
 use crate::TierError;
 use crate::access::Access;
@@ -71,28 +83,30 @@ impl Materialiser {
         self.flash.sync_writes()
     }
 
-    /// At a shutdown, when all is clean: writes the directory of a policy that keeps it for the next open.
-    /// True if there is one now.
-    pub(crate) fn write_directory(&self) -> Result<bool, TierError> {
+    /// At a shutdown: writes the directory of a policy that keeps it for the next open. `None`: it keeps
+    /// none; else, whether it names every dirty page.
+    pub(crate) fn write_directory(&self) -> Result<Option<bool>, TierError> {
         if self.access.directory.config.policy.directory() != Directory::AtShutdown {
-            return Ok(false);
+            return Ok(None);
         }
         self.flash.sync_writes()?;
         // Of each slot what was last written there, and what counts.
         let mut entries: Vec<(Position, Option<SlotEntry>)> =
             vec![(Position(0), None); self.access.directory.config.slots as usize];
-        self.access.directory.with(|partition| {
-            let Some(slots) = partition.slots() else { return };
+        let dirty = self.access.directory.with(|partition| {
+            let Some(slots) = partition.slots() else { return 0 };
             for (slot, (last, _)) in (0..).map(SlotId).zip(&mut entries) {
                 *last = Position(slots.slot_generation(slot).into());
             }
             for (rank, (slot, page)) in slots.slots_in_order().enumerate() {
-                let clean = partition.slot(slot).is_some_and(|view| !view.dirty);
+                let view = partition.slot(slot);
                 let (position, entry) = &mut entries[slot.0 as usize];
                 let (position, rank) = (*position, rank as u64);
-                *entry = clean.then_some(SlotEntry { page, position, rank, dirty: false });
+                *entry = view.map(|view| SlotEntry { page, position, rank, dirty: view.dirty });
             }
+            partition.unsaved().pages
         })?;
+        let named = entries.iter().filter(|(_, entry)| entry.is_some_and(|entry| entry.dirty)).count();
         let cache = self.cache;
         let mut block = AlignedBuffer::new(BLOCK_BYTES);
         for number in 0..self.flash.layout.directory_blocks() {
@@ -109,6 +123,6 @@ impl Materialiser {
             self.flash.write(self.flash.layout.directory_offset(number), &block).map_err(flash_error)?;
         }
         self.flash.sync_writes()?;
-        Ok(true)
+        Ok(Some(named == dirty as usize))
     }
 }

@@ -25,6 +25,7 @@ use super::floor::Floor;
 use super::floor::background::BackgroundQueue;
 use super::floor::checkpointer::Checkpointer;
 use crate::TierOptions;
+use crate::api::Materialised;
 use cleaner::Cleaner;
 use deletions::Deletions;
 use directory::SlotDirectory;
@@ -46,6 +47,8 @@ pub(crate) struct FoundSlots {
     pub directory: Option<SlotDirectory>,
     /// Copies of the temperatures written, ever.
     pub temperatures_written: u64,
+    /// What was in the directory of a shutdown.
+    pub materialised: Materialised,
 }
 
 impl FoundSlots {
@@ -54,7 +57,7 @@ impl FoundSlots {
         let is_kept = options.policy.directory() == Directory::Slots;
         let directory =
             is_kept.then(|| SlotDirectory::empty(&options.layout(), options.slots, superblock.cache));
-        Self { first: Position(0), directory, temperatures_written: 0 }
+        Self { first: Position(0), directory, temperatures_written: 0, materialised: Materialised::default() }
     }
 }
 
@@ -70,6 +73,8 @@ pub(crate) struct Slots {
     pub write_through: Option<WriteThrough>,
     pub materialiser: Arc<Materialiser>,
     pub checkpointer: Arc<Checkpointer>,
+    /// What the open has found in the directory of a shutdown.
+    pub materialised: Materialised,
 }
 
 impl Slots {
@@ -88,6 +93,7 @@ impl Slots {
             deletions,
             materialiser,
             checkpointer,
+            materialised: found.materialised,
         }
     }
 }

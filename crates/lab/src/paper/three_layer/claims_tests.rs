@@ -63,8 +63,10 @@ fn result(workload: &mut Workload, b: u32, policy: Option<PolicyKind>, n: f64) -
 #[test]
 fn the_figures_satisfy_the_claims() {
     let judged = judged_on(&as_drawn());
-    assert_eq!(judged.len(), claims().len());
-    for claim in claims() {
+    // Those of shutdowns have tests of their own.
+    let claims: Vec<_> = statements(CLAIMS.into_iter().flatten()).collect();
+    assert_eq!(judged.len(), claims.len());
+    for claim in claims {
         // TPC-E's trace is not public.
         let untested = claim.id == "3la.figure2a.loc-saves";
         let expected = if untested { Outcome::NotJudged } else { Outcome::Holds };

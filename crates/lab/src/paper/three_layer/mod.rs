@@ -7,9 +7,11 @@ mod discussion;
 mod evidence;
 mod figures;
 mod over_n;
+mod shutdowns;
 mod table_2;
 
 pub(crate) use evidence::{B_TABLE_2, FACTORS, POLICIES, READ_ONLY, Run, Workload, enough, watts};
+pub(crate) use shutdowns::Shutdown;
 
 use super::claim::{Claim, Judged, Statement, judged, statements};
 
@@ -18,12 +20,17 @@ const CLAIMS: [&[Claim<[Workload]>]; 3] = [table_2::CLAIMS, figures::CLAIMS, dis
 
 /// What the paper claims, in the order in which it is judged.
 pub fn claims() -> Vec<Statement> {
-    statements(CLAIMS.into_iter().flatten()).collect()
+    statements(CLAIMS.into_iter().flatten()).chain(statements(shutdowns::CLAIMS)).collect()
 }
 
-/// Judges all claims. The first workload is TPC-C, the second the read-only one.
+/// Judges all claims of replayed traces. The first workload is TPC-C, the second the read-only one.
 pub(crate) fn judged_on(workloads: &[Workload]) -> Vec<Judged> {
     judged(CLAIMS.into_iter().flatten(), &[workloads])
+}
+
+/// Judges the claims of shutdowns, which are the last ones.
+pub(crate) fn judged_on_shutdowns(all: &[Shutdown]) -> Vec<Judged> {
+    judged(shutdowns::CLAIMS, &[all])
 }
 
 /// A row of table 2: the TPC-E trace with money for b = 1000 pages of DRAM.

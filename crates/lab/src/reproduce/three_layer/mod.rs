@@ -6,6 +6,7 @@
 //! and on a read-only workload of our own.
 
 mod plots;
+mod shutdown;
 
 use super::chapter::{Chapter, Rows};
 use super::{Context, Effort, Paper};
@@ -78,13 +79,16 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     if let Some(capture) = capture(context)? {
         workloads.push(replayed(context, &plan, "figures 3 and 5", &capture, 0.7)?);
     }
+    let shutdowns = shutdown::shutdowns(context)?;
     (context.progress)("done", 1.0);
+    let mut setup = setup(&workloads);
+    setup.push(shutdown::setup(context.effort));
     Ok(Chapter {
         paper: Paper::ThreeLayer.name(),
         title: Paper::ThreeLayer.title(),
-        setup: setup(&workloads),
-        rows: rows(&workloads[0]).into_vec(),
-        claims: paper::judged_on(&workloads),
+        setup,
+        rows: [rows(&workloads[0]).into_vec(), shutdown::rows(&shutdowns).into_vec()].concat(),
+        claims: [paper::judged_on(&workloads), paper::judged_on_shutdowns(&shutdowns)].concat(),
         depends_on: Vec::new(),
         sections: plots::sections(&workloads),
     })
