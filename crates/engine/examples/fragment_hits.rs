@@ -6,7 +6,7 @@
 //! which is the worst case: a page of another fragment is read together with its fragment's block of proofs.
 
 use entresol_core::PageId;
-use entresol_device::{Device, FileDevice, FileOptions};
+use entresol_device::{Device, FileDevice, FileOptions, open_device};
 use entresol_engine::{
     DiskLayer, FragmentOptions, FragmentTier, Layer, PageCache, ReadRoute, TierError, disk_offset,
 };
@@ -68,8 +68,8 @@ fn timed(tier: &Arc<FragmentTier>, threads: u64, seconds: f64) {
     println!("{:.0}", hits.into_inner() as f64 / seconds);
 }
 
-fn open(path: &Path, bytes: u64, direct: bool) -> Result<Arc<dyn Device>, Box<dyn std::error::Error>> {
-    let options = FileOptions { is_direct_wanted: direct, ..FileOptions::create(bytes) };
+fn open(path: &Path, bytes: u64) -> Result<Arc<dyn Device>, Box<dyn std::error::Error>> {
+    let options = FileOptions { is_direct_wanted: false, ..FileOptions::create(bytes) };
     Ok(Arc::new(FileDevice::open(path, options)?))
 }
 
@@ -87,10 +87,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options =
         FragmentOptions { pace_permille: 1000, overwrite: true, ..usual.with_fragments(FRAGMENT, FRAGMENTS) };
     let options = FragmentOptions { proofs_kept: kept.parse()?, ..options };
-    let disk = open(&folder.join("disk"), disk_offset(PageId(PAGES), PAGE_BYTES as u32), false)?;
+    let disk = open(&folder.join("disk"), disk_offset(PageId(PAGES), PAGE_BYTES as u32))?;
     DiskLayer::create_on(disk.clone(), PAGE_BYTES as u32, true)?.close()?;
-    let direct = folder != temporary.path();
-    let flash = open(&folder.join("flash"), options.flash_bytes(), direct)?;
+    // Counted, all is in this thread.
+    let flash = match folder == temporary.path() {
+        true => open(&folder.join("flash"), options.flash_bytes())?,
+        false => open_device(folder.join("flash"), FileOptions::create(options.flash_bytes()))?.device,
+    };
     let tier = FragmentTier::open(flash, disk, options)?;
     let mut buffer = entresol_device::AlignedBuffer::new(PAGE_BYTES);
     while tier.metrics().slots_valid < PAGES {
