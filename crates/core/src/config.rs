@@ -1,7 +1,7 @@
 //! The configuration of a partition. All sizes are fixed by it, once.
 
 use crate::placement::{GROUPS_AHEAD_MIN, groups_ahead, spare_groups};
-use crate::policy::{Placement, PolicyKind};
+use crate::policy::{Directory, Placement, PolicyKind};
 use crate::sizes::{DEQUEUES_MAX, DEQUEUES_USUAL, GROUP_PAGES_MAX, STAGING_GROUPS_MAX, Sizes};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -31,6 +31,10 @@ pub struct Config {
     /// Log placement: dequeues that may be under way at once, [`DEQUEUES_USUAL`] to [`DEQUEUES_MAX`]. So many
     /// groups of a long ring are kept free or are being freed.
     pub dequeues: u32,
+    /// Slot placement: what is in the slots survives a crash. Pages are written in batches, never over a
+    /// slot that a crash may have to find, and the driver writes a summary with each
+    /// ([`Slots::batch`](crate::Slots::batch)).
+    pub keeps_slots: bool,
 }
 
 /// flashcache's usual associativity (SCE §2).
@@ -59,6 +63,7 @@ impl Config {
             proofs,
             refusals,
             dequeues: DEQUEUES_USUAL,
+            keeps_slots: false,
         }
     }
 
@@ -67,6 +72,7 @@ impl Config {
     pub(crate) const fn sizes(&self) -> Sizes {
         let Self { slots, group_pages, staging_groups, .. } = *self;
         let Self { dirty_permille_max, history, set_slots, proofs, refusals, dequeues, .. } = *self;
+        let keeps_slots = self.keeps_slots;
         Sizes {
             slots,
             group_pages,
@@ -77,7 +83,13 @@ impl Config {
             proofs,
             refusals,
             dequeues,
+            keeps_slots,
         }
+    }
+
+    /// The part of the directory that survives on flash.
+    pub const fn directory(&self) -> Directory {
+        if self.keeps_slots { Directory::Batches } else { self.policy.directory() }
     }
 
     /// Lists that the policy keeps.
@@ -127,6 +139,9 @@ impl Config {
         if self.policy.placement() == Placement::Log && !self.slots.is_multiple_of(self.group_pages) {
             return Err(ConfigError::PartialGroup { slots: self.slots, group_pages: self.group_pages });
         }
+        if self.keeps_slots && !self.policy.may_keep_slots() {
+            return Err(ConfigError::KeptSlots { policy: self.policy.name() });
+        }
         if self.dirty_permille_max > 1000 {
             return Err(ConfigError::DirtyShare { found: self.dirty_permille_max });
         }
@@ -151,7 +166,8 @@ pub(crate) struct StoredConfig {
     dirty_permille_max: u32,
     history: u32,
     set_slots: u32,
-    /// Bit 0: proofs are kept. Bit 1: the disk may refuse pages. From bit 8 on: [`Config::dequeues`].
+    /// Bit 0: proofs are kept. Bit 1: the disk may refuse pages. Bit 2: slots survive. From bit 8 on:
+    /// [`Config::dequeues`].
     flags: u32,
 }
 
@@ -169,7 +185,10 @@ impl StoredConfig {
             dirty_permille_max,
             history,
             set_slots,
-            flags: u32::from(config.proofs) | u32::from(config.refusals) << 1 | config.dequeues << 8,
+            flags: u32::from(config.proofs)
+                | u32::from(config.refusals) << 1
+                | u32::from(config.keeps_slots) << 2
+                | config.dequeues << 8,
         }
     }
 
@@ -180,7 +199,7 @@ impl StoredConfig {
     pub(crate) fn read(&self) -> Result<Config, ConfigError> {
         let Self { slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, .. } = *self;
         let policy = PolicyKind::from_code(self.policy).ok_or(ConfigError::Policy { found: self.policy })?;
-        let (proofs, refusals) = (self.flags & 1 != 0, self.flags & 2 != 0);
+        let (proofs, refusals, keeps_slots) = (self.flags & 1 != 0, self.flags & 2 != 0, self.flags & 4 != 0);
         Ok(Config {
             policy,
             slots,
@@ -192,6 +211,7 @@ impl StoredConfig {
             proofs,
             refusals,
             dequeues: self.flags >> 8,
+            keeps_slots,
         })
     }
 }
@@ -236,6 +256,14 @@ pub enum ConfigError {
         slots: u32,
         /// Pages of a group.
         group_pages: u32,
+    },
+    /// Slots of this policy do not survive.
+    #[error(
+        "slots that survive a crash are not possible with policy {policy}; choose lc, reuse-slots, s3-fifo, lru, fifo, clock or sieve"
+    )]
+    KeptSlots {
+        /// The policy.
+        policy: &'static str,
     },
     /// Dirty share over 100 %.
     #[error("a dirty share of {found} per mille is over 1000; choose 0 to 1000")]

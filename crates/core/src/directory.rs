@@ -12,7 +12,7 @@ use crate::PageId;
 use crate::hash::bucket_of;
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
-use crate::slot::{BUSY, DIRTY, NIL, Slot, VALID};
+use crate::slot::{BUSY, DIRTY, NIL, REFERENCED, Slot, VALID};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Slots by state.
@@ -211,6 +211,16 @@ impl<'r> PageDirectory<'r> {
         self.entry_mut(slot).lower(BUSY | DIRTY);
         self.entry_mut(slot).raise(if dirty { DIRTY } else { 0 });
         self.counts.dirty = self.counts.dirty - u32::from(was_dirty) + u32::from(dirty);
+    }
+
+    /// The version of its page in `to`, a slot that is not in the index, has taken the place of the one in
+    /// `from`, with `flags` in addition to [`VALID`]. It counts as referenced if that did.
+    pub(crate) fn relocate(&mut self, from: u32, to: u32, flags: u32) {
+        let old = *self.entry(from);
+        self.entry_mut(to).set(old.page(), VALID | flags | old.flags(REFERENCED));
+        self.replace(from, to);
+        self.counts.dirty -= u32::from(old.has(DIRTY));
+        self.counts.dirty += u32::from(flags & DIRTY != 0);
     }
 
     /// A restart finds the valid version of `page` in `slot`, with `flags` in addition to [`VALID`].

@@ -38,6 +38,12 @@ impl Hits {
         self.count as usize == BATCH
     }
 
+    /// The page of `old` is in `new` now.
+    pub(crate) fn replace(&mut self, old: u32, new: u32) {
+        let slots = &mut self.slots[..self.count as usize];
+        slots.iter_mut().filter(|slot| **slot == old).for_each(|slot| *slot = new);
+    }
+
     /// Empties the batch. `None`: the batch was empty.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Hits> {

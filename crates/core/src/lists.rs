@@ -126,6 +126,21 @@ impl<'r> SlotLists<'r> {
         self.push_back(list, slot);
     }
 
+    /// `new`, which is in no list, takes the place of `old` in its list, with its note.
+    pub(crate) fn replace(&mut self, old: u32, new: u32) {
+        for at in LINK_WORDS..self.node_words {
+            *self.word_mut(new, at) = self.word(old, at);
+        }
+        let (prev, next) = (self.prev_of(old), self.next_of(old));
+        self.set_prev(new, prev);
+        self.set_next(new, next);
+        self.set_next(prev, new);
+        self.set_prev(next, new);
+        if *self.cursor == old {
+            *self.cursor = new;
+        }
+    }
+
     /// Loads the nodes that a move of `slots` will change into the processor's cache: the nodes, their
     /// neighbours, and the ends of the lists that `list_of` expects. These nodes are scattered in memory.
     /// Without this, the processor would wait for each of them while the lists are changed.

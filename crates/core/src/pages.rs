@@ -28,6 +28,8 @@ pub(crate) struct Pages<'r> {
     pub sets: Sets,
     /// A cleaner works while more than this many per mille of the slots are dirty.
     dirty_permille_max: u32,
+    /// Slots that are kept free ahead of demand, at most.
+    pub free_ahead_max: u32,
 }
 
 impl<'r> Pages<'r> {
@@ -43,7 +45,8 @@ impl<'r> Pages<'r> {
         let directory = PageDirectory::attach(counts, carver)?;
         let lists = SlotLists::attach(cursor, nodes, carver)?;
         let dirty_permille_max = sizes.dirty_permille_max;
-        Some(Self { directory, lists, hits, sets: sizes.sets(), dirty_permille_max })
+        let free_ahead_max = sizes.free_ahead_max();
+        Some(Self { directory, lists, hits, sets: sizes.sets(), dirty_permille_max, free_ahead_max })
     }
 
     /// The fate of the page in `slot` when that is emptied, and it gets no second chance.

@@ -254,7 +254,7 @@ impl Partition<'_> {
     pub fn write_due(&self, frame: FrameId) -> bool {
         match self {
             Partition::Log(log) => log.ring.write_due(&log.contents.staging, frame.0),
-            Partition::Slots(_) => true,
+            Partition::Slots(slots) => slots.table.batch_may_be_due(&slots.contents, frame.0),
         }
     }
 
@@ -272,7 +272,7 @@ impl Partition<'_> {
         match self {
             Partition::Log(Log { contents, ring }) => ring.written(contents, ticket, pages),
             Partition::Slots(Slots { contents, table }) => {
-                pages.iter().for_each(|page| table.written(contents, page));
+                table.written(contents, ticket, pages);
             }
         }
     }

@@ -6,7 +6,7 @@
 //! | header | 1 | `size_of::<Header>()` |
 //! | staged | staging frames | 24 |
 //! | ring, groups, awaited frames (log placement) | 1, staging groups, staging frames | by their types, 24, 4 |
-//! | slot table, emptied for (slot placement) | 1, staging frames with sets | by its type, 4 |
+//! | slot table, batches, emptied for (slots) | 1, 1 if slots survive, staging frames with sets | by types, 4 |
 //! | slots | flash slots + staging frames | 12 |
 //! | index buckets | flash slots + staging frames | 4 |
 //! | checksums, if any are kept | flash slots + staging frames | 4 |
@@ -74,6 +74,7 @@ const fn slot_sections<P: SlotPolicy>() -> &'static [SectionPlan] {
             HEADER,
             staging::FRAMES,
             slots::HEAD,
+            slots::BATCHES,
             slots::emptied_for::<P>(),
             directory::ENTRIES,
             directory::BUCKETS,

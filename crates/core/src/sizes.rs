@@ -11,6 +11,9 @@ pub const DEQUEUES_MAX: u32 = 32;
 /// Most groups that staging holds.
 pub const STAGING_GROUPS_MAX: u32 = 64;
 
+/// Most slots that are kept free ahead of demand, where a slot is free as soon as it is emptied.
+const FREE_AHEAD_MAX: u32 = 32;
+
 /// How large a partition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
@@ -32,6 +35,8 @@ pub(crate) struct Sizes {
     pub refusals: bool,
     /// Dequeues that may be under way at once.
     pub dequeues: u32,
+    /// Slots survive a crash.
+    pub keeps_slots: bool,
 }
 
 impl Sizes {
@@ -43,6 +48,12 @@ impl Sizes {
     /// Entries of the directory: one for each slot and one for each staging frame.
     pub(crate) const fn entries(&self) -> u32 {
         self.slots + self.staging_pages()
+    }
+
+    /// Slots that are kept free ahead of demand, at most.
+    pub(crate) const fn free_ahead_max(&self) -> u32 {
+        // Two batches are under way while a third one is filled.
+        if self.keeps_slots { 3 * self.group_pages } else { FREE_AHEAD_MAX }
     }
 
     /// Checksums that are kept.

@@ -61,6 +61,8 @@ pub struct TierOptions {
     /// With log placement: changed pages enter even if the policy would keep them out, since their owner's
     /// own writes to disk are not known to be durable.
     pub takes_changes: bool,
+    /// With slot placement and write-back: what is in the slots survives a crash, dirty pages too.
+    pub keeps_slots: bool,
     /// Tasks that write staged pages to flash, 1 ..= 64.
     pub write_workers: usize,
     /// Tasks that dequeue, destage and clean, 1 ..= 64. With log placement and a long ring, more than 8 of
@@ -115,6 +117,7 @@ impl TierOptions {
             history: config.history,
             mode: policy.usual_mode(),
             takes_changes: false,
+            keeps_slots: false,
             write_workers,
             background_workers,
             overwrite: false,
@@ -137,8 +140,10 @@ impl TierOptions {
     /// The largest cache with the policy, mode, pages and objects of these options that fits on a flash
     /// device of `capacity` bytes. All other settings are the usual ones.
     pub fn fitted(&self, capacity: u64) -> Self {
-        let Self { policy, page_bytes, page_format, mode, objects, .. } = *self;
-        let mut options = Self { page_bytes, page_format, mode, objects, ..Self::new(policy, 0) };
+        let Self { policy, page_bytes, page_format, mode, objects, keeps_slots, .. } = *self;
+        let of =
+            |slots| Self { page_bytes, page_format, mode, objects, keeps_slots, ..Self::new(policy, slots) };
+        let mut options = of(0);
         let mut fits = 0u64;
         let mut step = 1u64 << 27;
         while step > 0 {
@@ -149,7 +154,7 @@ impl TierOptions {
             step /= 2;
         }
         let slots = (fits * u64::from(options.group_pages)).min(u64::from(u32::MAX)) as u32;
-        Self { page_bytes, page_format, mode, objects, ..Self::new(policy, slots) }
+        of(slots)
     }
 
     /// The options with which an existing cache was last opened. Settings that are kept only in memory have
@@ -165,6 +170,7 @@ impl TierOptions {
             segment_entries: superblock.segment_entries,
             objects: superblock.objects,
             mode: superblock.mode,
+            keeps_slots: superblock.keeps_slots,
             ..Self::new(superblock.policy, superblock.slots)
         }
     }
@@ -189,6 +195,7 @@ impl TierOptions {
             proofs: self.page_format.keeps_proofs(),
             refusals: self.disk_errors == DiskErrors::TryAgain && self.policy.placement() == Placement::Log,
             dequeues: self.dequeues(),
+            keeps_slots: self.keeps_slots,
             ..Config::new(self.policy, self.slots)
         }
     }
@@ -291,7 +298,11 @@ impl TierOptions {
         if page_format == PageFormat::Native || policy.placement() == Placement::Log {
             return Ok(());
         }
-        let why = match policy.directory() {
+        let why = match self.config().directory() {
+            Directory::Batches if page_format.keeps_proofs() && !page_format.has_no_owner_with_a_log() => {
+                return Ok(());
+            }
+            Directory::Batches => "keeps slots over a crash for the pages of a database with a log only",
             _ if !page_format.keeps_proofs() => {
                 "keeps one byte of a page's version in memory, and the page has no room for the rest; choose face, face-gr, face-gsc \
                  or reuse"
@@ -311,6 +322,12 @@ impl TierOptions {
     /// Checks that the policy allows the mode.
     fn validate_mode(&self) -> Result<(), TierError> {
         let (policy, mode) = (self.policy, self.mode);
+        if self.keeps_slots && mode != Mode::WriteBack {
+            return Err(TierError::Config(format!(
+                "slots that survive a crash are not possible in mode {}; choose write-back, or do without",
+                mode.name()
+            )));
+        }
         let Some(why_not) = policy.refusal(mode) else { return Ok(()) };
         Err(TierError::Config(format!(
             "mode {} is not possible: policy {} {why_not}",
@@ -331,7 +348,7 @@ impl TierOptions {
 
     /// Whether flash may come to hold dirty pages that are needed after a crash.
     pub(crate) fn dirty_possible(&self) -> bool {
-        self.mode == Mode::WriteBack && self.policy.placement() == Placement::Log
+        self.mode == Mode::WriteBack && (self.policy.placement() == Placement::Log || self.keeps_slots)
     }
 }
 

@@ -31,6 +31,9 @@ entresol_runtime::coverage_points! {
     SEGMENT_USED = "recover: a directory segment is used";
     SEGMENT_DAMAGED = "recover: a damaged segment, its groups' summaries are read";
     TORN_GROUP = "recover: a torn group counts as never written";
+    TORN_BATCH = "recover: a torn batch counts as never written";
+    BATCH_LOST = "recover: refused, the summary of a durable batch is damaged";
+    SEGMENT_COPY_USED = "recover: one copy of a segment of slots is damaged, the other one counts";
     TORN_PAGE = "recover: a torn page of a group written page by page";
     NO_SUMMARY = "recover: the last group has no summary, its pages' headers tell";
     REBUILT = "recover: a durable group without its summary, by its pages' headers";

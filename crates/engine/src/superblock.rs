@@ -55,6 +55,7 @@ pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u
         // An older label names another cache, so the two states need not be distinguished.
         begun: true,
         released: false,
+        keeps_slots: options.keeps_slots,
         front: Position(0),
         rear: Position(0),
         durable: Position(0),
@@ -69,6 +70,7 @@ pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u
         renewal: label.renewal,
         log: LogPosition::default(),
         mark_digests: [0; 2],
+        batches: 0,
     }
 }
 

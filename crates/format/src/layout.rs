@@ -3,7 +3,8 @@
 //! ```text
 //!   0         64 KiB                  1 MiB boundary
 //!   │ 4 super- │ log: ring of segments │ log placement: groups, each a summary, its pages, and a summary
-//!   │ blocks   │ slots: directory      │ slot placement: slots
+//!   │ blocks   │ slots: directory, or  │ slot placement: slots
+//!   │          │ segments and batches  │
 //! ```
 //!
 //! After the log's segments is the table of objects, if there is one: two copies, each of two areas for
@@ -12,9 +13,10 @@
 //! A cache of native pages, which are identified by their headers, has no first summary of a group, and its
 //! segments' entries are 12 bytes long.
 
+use crate::batch::{PLACES_MIN, SLOTS_OF_A_PLACE};
 use crate::block::BLOCK_BYTES;
 use crate::page_format::PageFormat;
-use crate::segment::{self, ENTRY_BYTES, NATIVE_ENTRY_BYTES};
+use crate::segment::{self, COPIES_OF_SLOTS, ENTRY_BYTES, NATIVE_ENTRY_BYTES};
 use crate::slots::BLOCK_ENTRIES;
 use crate::stale::STALE_BYTES;
 use crate::summary;
@@ -51,6 +53,8 @@ pub struct Layout {
     directory: u64,
     /// Blocks of one copy of the temperatures.
     temperatures: u64,
+    /// Places for summaries of batches.
+    batches: u64,
     slots: u32,
     group_pages: u32,
     page_bytes: u32,
@@ -79,14 +83,18 @@ impl Layout {
     ) -> Self {
         let mut layout = Self {
             placement: config.policy.placement(),
-            directory: match config.policy.directory() {
+            directory: match config.directory() {
                 Directory::Slots | Directory::AtShutdown => config.slots.div_ceil(BLOCK_ENTRIES).into(),
-                Directory::Log | Directory::None => 0,
+                Directory::Log | Directory::Batches | Directory::None => 0,
             },
             temperatures: if config.policy.facts().slots().is_some_and(|slots| slots.keeps_temperatures) {
                 1 + (u64::from(config.slots) * 4).div_ceil(BLOCK)
             } else {
                 0
+            },
+            batches: match config.directory() {
+                Directory::Batches => (u64::from(config.slots) / SLOTS_OF_A_PLACE).max(PLACES_MIN),
+                _ => 0,
             },
             slots: config.slots,
             group_pages: config.group_pages,
@@ -98,6 +106,7 @@ impl Layout {
         };
         let segments = layout.segment_places() * layout.segment_bytes();
         let directory = (layout.directory + temperatures::COPIES * layout.temperatures) * BLOCK;
+        let directory = directory + layout.batches * BLOCK;
         layout.area = (SEGMENTS_AT + segments + directory + objects * BLOCK).next_multiple_of(AREA_ALIGNMENT);
         layout
     }
@@ -174,8 +183,29 @@ impl Layout {
     pub fn segment_places(&self) -> u64 {
         match self.placement {
             Placement::Log => u64::from(self.slots.div_ceil(self.segment_entries)) + 2,
-            Placement::Slots => 0,
+            Placement::Slots => self.segments_of_slots() * COPIES_OF_SLOTS,
         }
+    }
+
+    /// Directory segments of slots that survive.
+    pub fn segments_of_slots(&self) -> u64 {
+        if self.batches == 0 { 0 } else { u64::from(self.slots.div_ceil(self.segment_entries)) }
+    }
+
+    /// Offset of a copy of a segment of slots.
+    pub fn slots_segment_offset(&self, segment: u64, copy: u64) -> u64 {
+        SEGMENTS_AT + (segment * COPIES_OF_SLOTS + copy) * self.segment_bytes()
+    }
+
+    /// Places in the ring of summaries of batches; 0 if slots do not survive.
+    pub const fn batch_places(&self) -> u64 {
+        self.batches
+    }
+
+    /// Offset of the summary of batch `number`, counted from the first ever.
+    pub fn batch_offset(&self, number: u64) -> u64 {
+        let segments = self.segment_places() * self.segment_bytes();
+        SEGMENTS_AT + segments + number % self.batches.max(1) * BLOCK
     }
 
     /// Bytes of a segment's entry.
@@ -185,7 +215,7 @@ impl Layout {
 
     /// Records of forgotten pages for which a segment has room.
     pub const fn segment_stale_max(&self) -> usize {
-        if self.foreign { segment::stale_max(self.segment_entries) } else { 0 }
+        if self.foreign && self.batches == 0 { segment::stale_max(self.segment_entries) } else { 0 }
     }
 
     /// Length of a segment, in whole blocks: its header, its entries and its records of forgotten pages.

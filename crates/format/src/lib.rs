@@ -4,6 +4,7 @@
 #![doc = include_str!("../FORMAT.txt")]
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod block;
 pub mod checksum;
 pub mod fingerprint;

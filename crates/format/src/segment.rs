@@ -2,6 +2,8 @@
 //! paper). It is written in the background when the last of these is durable, while new entries are added
 //! after it (docs/FORMAT.md has the tables).
 //!
+//! Where slots survive, segment `k` describes the slots from `k × entries` on, and has two places.
+//!
 //! Entry `i` of segment `k` describes position `k × entries + i`. Segment `k` is at place `k mod places` of a
 //! ring. The entries are followed by the records of forgotten pages that the summaries of its groups name,
 //! because recovery reads no summaries of groups that a segment covers. If they are more than fit, the header
@@ -41,7 +43,8 @@ pub struct RawHeader {
     pub(crate) checksum: U32,
     pub(crate) stale: U32,
     pub(crate) flags: U32,
-    pub(crate) zero: [u8; 4032],
+    pub(crate) since: U64,
+    pub(crate) zero: [u8; 4024],
 }
 
 /// An entry as stored.
@@ -52,6 +55,9 @@ pub struct RawEntry {
     pub(crate) flags: U32,
     pub(crate) proof: U32,
 }
+
+/// Where the second byte of an entry's flags is: of a slot, the low byte of a stamp.
+const GENERATION_AT: usize = 9;
 
 const _: () = assert!(size_of::<RawHeader>() == BLOCK_BYTES && ENTRY_BYTES == 16);
 
@@ -70,6 +76,8 @@ pub struct Head {
     pub stale: u32,
     /// There are more records of forgotten pages than fit: the summaries name them all.
     pub stale_incomplete: bool,
+    /// Of slots: what batches below this number say is in the segment. Of a log: 0.
+    pub since: u64,
 }
 
 impl Head {
@@ -86,6 +94,7 @@ impl Head {
         raw.checksum.set(self.checksum);
         raw.stale.set(self.stale);
         raw.flags.set(if self.stale_incomplete { STALE_INCOMPLETE } else { 0 });
+        raw.since.set(self.since);
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, magic, self.segment);
     }
@@ -107,8 +116,25 @@ impl Head {
             checksum: raw.checksum.get(),
             stale: raw.stale.get(),
             stale_incomplete: raw.flags.get() & STALE_INCOMPLETE != 0,
+            since: raw.since.get(),
         })
     }
+}
+
+/// Copies of a segment of slots: one is overwritten only while the other one is whole.
+pub const COPIES_OF_SLOTS: u64 = 2;
+
+/// Writes the entry of a slot, which may be empty, into `bytes`, [`ENTRY_BYTES`] or [`NATIVE_ENTRY_BYTES`]
+/// long, with the low byte of the stamp of its last version.
+pub fn encode_slot(bytes: &mut [u8], view: Option<SlotView>, generation: u8) {
+    encode_entry(bytes, view);
+    bytes[GENERATION_AT] = generation;
+}
+
+/// Reads the entries of slots in `bytes`, a whole number of them, each `entry_bytes` long.
+pub fn decode_slots(bytes: &[u8], entry_bytes: usize) -> impl Iterator<Item = (Option<SlotView>, u8)> + '_ {
+    let generations = bytes.chunks_exact(entry_bytes).map(|bytes| bytes[GENERATION_AT]);
+    decode_entries(bytes, entry_bytes).zip(generations)
 }
 
 /// Writes the entry of a position into `bytes`, [`ENTRY_BYTES`] or [`NATIVE_ENTRY_BYTES`] long. `None`: an

@@ -27,6 +27,7 @@ const BEGUN: u32 = 4;
 const SLOTS_STAMPED: u32 = 8;
 const RELEASED: u32 = 16;
 const OBJECTS_TWICE: u32 = 32;
+const KEPT_SLOTS: u32 = 64;
 
 /// Format version of a cache with slot placement, or with a table of objects. In version 1 the stamps of
 /// pages did not depend on the slot, and the table had one copy.
@@ -66,7 +67,8 @@ pub struct RawSuperblock {
     pub(crate) renewal: U64,
     pub(crate) log: RawLogPosition,
     pub(crate) mark_digests: [U64; 2],
-    pub(crate) zero: [u8; 3688],
+    pub(crate) batches: U64,
+    pub(crate) zero: [u8; 3680],
 }
 
 const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
@@ -116,6 +118,8 @@ pub struct Superblock {
     pub begun: bool,
     /// The disk was released from this cache and no longer needs it.
     pub released: bool,
+    /// Slot placement: what is in the slots survives a crash ([`Config::keeps_slots`]).
+    pub keeps_slots: bool,
     /// All positions below this one are released.
     pub front: Position,
     /// The next position.
@@ -144,6 +148,8 @@ pub struct Superblock {
     pub log: LogPosition,
     /// Digests of the owner's log up to the places in `marks`.
     pub mark_digests: [u64; 2],
+    /// Slots that survive a crash: all batches below this number were durable.
+    pub batches: u64,
 }
 
 /// Most objects of a table.
@@ -183,6 +189,7 @@ impl Superblock {
             (slots, SLOTS_STAMPED),
             (self.released, RELEASED),
             (self.objects > 0, OBJECTS_TWICE),
+            (self.keeps_slots, KEPT_SLOTS),
         ];
         raw.flags.set(flags.iter().map(|(set, flag)| u32::from(*set) * flag).sum());
         raw.front.set(self.front.0);
@@ -199,6 +206,7 @@ impl Superblock {
         raw.renewal.set(self.renewal);
         raw.log = RawLogPosition::of(self.log);
         raw.mark_digests = self.mark_digests.map(U64::new);
+        raw.batches.set(self.batches);
         raw.epoch_nonce.set(self.epoch_nonce);
         raw.previous_nonce.set(self.previous_nonce);
         block.copy_from_slice(raw.as_bytes());
@@ -248,6 +256,7 @@ impl Superblock {
             directory: raw.flags.get() & DIRECTORY != 0,
             begun: raw.flags.get() & BEGUN != 0,
             released: raw.flags.get() & RELEASED != 0,
+            keeps_slots: raw.flags.get() & KEPT_SLOTS != 0,
             front: Position(raw.front.get()),
             rear: Position(raw.rear.get()),
             durable: Position(raw.durable.get()),
@@ -262,6 +271,7 @@ impl Superblock {
             renewal: raw.renewal.get(),
             log: raw.log.read(),
             mark_digests: raw.mark_digests.map(U64::get),
+            batches: raw.batches.get(),
         };
         found.check()?;
         Ok(found)
@@ -281,6 +291,9 @@ impl Superblock {
         }
         if self.objects > OBJECTS_MAX || self.objects > 0 && self.policy.placement() != Placement::Log {
             return impossible("objects", self.objects.into());
+        }
+        if self.batches >= crate::block::SEQUENCE_MAX {
+            return impossible("batches", self.batches);
         }
         if self.epoch >= crate::block::SEQUENCE_MAX {
             return impossible("epoch", self.epoch);
@@ -330,7 +343,12 @@ impl Superblock {
     /// pages that survive a crash. An empty cache is needed too, until its disk is released from it.
     /// Otherwise the cache could be given to another disk, and the first disk could not be opened any more.
     pub fn is_needed(&self) -> bool {
-        self.mode == Mode::WriteBack && self.policy.placement() == Placement::Log && !self.released
+        self.keeps_dirty() && !self.released
+    }
+
+    /// Whether dirty pages on it survive a crash.
+    pub fn keeps_dirty(&self) -> bool {
+        self.mode == Mode::WriteBack && (self.policy.placement() == Placement::Log || self.keeps_slots)
     }
 
     /// The core's configuration, without settings that are kept only in memory (LC's have their usual
@@ -341,6 +359,7 @@ impl Superblock {
             staging_groups: self.staging_groups,
             slots: self.slots,
             proofs: self.page_format.keeps_proofs(),
+            keeps_slots: self.keeps_slots,
             ..Config::new(self.policy, self.slots)
         }
     }

@@ -4,7 +4,7 @@ use crate::block::BlockHeader;
 use crate::label::RawLabel;
 use crate::page::PageHeader;
 use crate::{
-    fingerprint, missing, owners_log, redo, segment, slots, stale, summary, superblock::RawSuperblock,
+    batch, fingerprint, missing, owners_log, redo, segment, slots, stale, summary, superblock::RawSuperblock,
 };
 
 /// A field of a structure.
@@ -49,7 +49,7 @@ pub fn tables() -> Vec<Table> {
         table!("Block header", BlockHeader, magic version length sequence checksum reserved),
         table!("Superblock", RawSuperblock,
             header cache disk epoch page_bytes slots group_pages staging_groups segment_entries policy mode flags front
-            rear durable unsure_from unsure_to session_rear segment_first segment_next losses epoch_nonce previous_nonce page_format objects marks costs renewal log mark_digests zero),
+            rear durable unsure_from unsure_to session_rear segment_first segment_next losses epoch_nonce previous_nonce page_format objects marks costs renewal log mark_digests batches zero),
         table!("Disk label", RawLabel, header disk cache epoch page_bytes flags log session epoch_nonce session_nonce failed_epoch failed_nonce renewal zero),
         table!("Missing pages", missing::RawMissing, header cache epoch ranges staged checksum given_up zero),
         table!("Range of missing pages", missing::RawRange, first pages),
@@ -61,8 +61,10 @@ pub fn tables() -> Vec<Table> {
         table!("Summary entry", summary::RawEntry, page lsn checksum flags),
         table!("Position in the owner's log", owners_log::RawLogPosition, timeline reserved lsn digest),
         table!("Record of forgotten pages", stale::RawStale, first last below),
-        table!("Directory segment", segment::RawHeader, header cache entries checksum stale flags zero),
+        table!("Directory segment", segment::RawHeader, header cache entries checksum stale flags since zero),
         table!("Segment entry", segment::RawEntry, page flags proof),
+        table!("Summary of a batch", batch::RawBatch, header cache epoch durable pages emptied pages_before emptied_before repeats),
+        table!("Placed page", batch::RawPlaced, page slot from checksum flags),
         table!("Slot entry", slots::RawSlot, page position rank cache flags),
         table!("Page header", PageHeader, checksum kind flags page lsn generation),
     ]

@@ -48,6 +48,8 @@ fn superblock() -> Superblock {
         renewal: 6,
         log: LogPosition { timeline: 2, lsn: 0x5680, digest: 0x2122_2324_2526_2728 },
         mark_digests: [0x3132_3334_3536_3738, 0x4142_4344_4546_4748],
+        keeps_slots: false,
+        batches: 0x2152_5354_5556_5758,
     }
 }
 
@@ -80,7 +82,8 @@ fn blocks() -> Vec<(&'static str, Vec<u8>)> {
     out.push(("summary", bytes.clone()));
     let cache = Uuid::from_random(1, 2);
     let (stale, stale_incomplete) = (5, true);
-    let head = segment::Head { segment: 3, cache, entries: 640, checksum: 17, stale, stale_incomplete };
+    let head =
+        segment::Head { segment: 3, cache, entries: 640, checksum: 17, stale, stale_incomplete, since: 7 };
     head.encode(&mut bytes);
     out.push(("segment", bytes));
     out

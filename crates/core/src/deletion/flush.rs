@@ -26,7 +26,17 @@ pub struct FlushGoal {
 }
 
 fn made(partition: &Partition<'_>) -> u64 {
-    partition.log().map_or(0, |log| log.records_made())
+    match partition {
+        Partition::Log(log) => log.records_made(),
+        Partition::Slots(slots) => slots.records_made(),
+    }
+}
+
+fn durable(partition: &Partition<'_>) -> u64 {
+    match partition {
+        Partition::Log(log) => log.records_durable(),
+        Partition::Slots(slots) => slots.records_durable(),
+    }
 }
 
 impl FlushGoal {
@@ -58,8 +68,7 @@ impl FlushGoal {
             self.is_written = true;
             self.records = made(partition);
         }
-        let durable = partition.log().map_or(0, |log| log.records_durable());
-        let is_recorded = durable >= self.records;
+        let is_recorded = durable(partition) >= self.records;
         if is_written && is_recorded {
             return true;
         }

@@ -23,6 +23,8 @@ pub enum Directory {
     Slots,
     /// Its state at a shutdown, until the cache is opened again (3LA §3.3).
     AtShutdown,
+    /// All of it, in segments and summaries of batches ([`Config::keeps_slots`](crate::Config)).
+    Batches,
     /// Nothing.
     None,
 }

@@ -129,7 +129,7 @@ pub(crate) trait SlotPolicy: Policy {
     fn on_overwrite(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _slot: u32) {}
     /// The number of slots to keep free ahead of demand.
     fn free_ahead(pages: &Pages<'_>) -> u32 {
-        FREE_AHEAD_MAX.min(pages.directory.slots / 8)
+        pages.free_ahead_max.min(pages.directory.slots / 8)
     }
     /// The slot to empty next.
     fn victim(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>) -> Option<u32> {
@@ -145,6 +145,3 @@ pub(crate) trait SlotPolicy: Policy {
         None
     }
 }
-
-/// Most slots that are kept free ahead of demand.
-const FREE_AHEAD_MAX: u32 = 32;

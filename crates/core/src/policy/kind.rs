@@ -1,7 +1,9 @@
 //! Generated from the rows of the table of policies: [`PolicyKind`], its order and its numbers, and the
 //! dispatch to a policy's code.
 
-use super::{Directory, Facts, LogPolicy, Placement, PlacementFacts, Policy, SlotPolicy, policy_table};
+use super::{
+    Directory, Facts, Lists, LogPolicy, Placement, PlacementFacts, Policy, SlotPolicy, Survives, policy_table,
+};
 use crate::mode::Mode;
 
 /// The first tokens for `Log`, the second ones for `Slots`.
@@ -147,6 +149,15 @@ impl PolicyKind {
     /// The part of the directory that survives on flash.
     pub const fn directory(self) -> Directory {
         self.facts().directory()
+    }
+
+    /// Whether its slots can survive a crash ([`Config::keeps_slots`](crate::Config)): it places a page in
+    /// any slot, takes dirty pages, and leaves nothing else on flash.
+    pub const fn may_keep_slots(self) -> bool {
+        with_policy!(self, P => Log: false, Slots: {
+            let facts = <P as SlotPolicy>::FACTS;
+            !facts.clean_only && matches!(facts.survives, Survives::Never) && !matches!(facts.lists, Lists::OfSets)
+        })
     }
 
     /// Whether a cache that is opened under this policy finds the pages of one that was closed under `other`:

@@ -2,6 +2,7 @@
 //! the content of every current page. With the disk, it also checks that disk and flash agree on which copy
 //! is newer.
 
+use super::kept::check_kept;
 use super::report::CheckReport;
 use super::slots::check_slots;
 use super::{newest, superblocks};
@@ -66,14 +67,18 @@ fn examine(
             .fault(format!("the flash device has {found} bytes, its cache takes {needed}: it is truncated"));
         return Ok(());
     }
-    let kept = match superblock.policy.directory() {
-        Directory::Log | Directory::None => false,
+    let kept = match superblock.config().directory() {
+        Directory::Log | Directory::Batches | Directory::None => false,
         Directory::Slots => true,
         Directory::AtShutdown => superblock.directory,
     };
     if kept {
         let disk = disk.map(|device| home_of(device, &superblock));
         return check_slots(flash, disk, &superblock, report, progress);
+    }
+    if superblock.keeps_slots {
+        let disk = disk.map(|device| home_of(device, &superblock));
+        return check_kept(flash, disk.as_ref(), &superblock, report, progress);
     }
     if superblock.policy.placement() == Placement::Slots {
         report

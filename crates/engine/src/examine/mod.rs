@@ -5,6 +5,7 @@
 
 mod check;
 mod inspect;
+mod kept;
 mod report;
 mod slots;
 

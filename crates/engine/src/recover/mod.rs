@@ -27,6 +27,7 @@
 //!   [`Survivors`] to detect this. Missing groups are recorded in the superblock before the repair, for a
 //!   restart that is cut off and begun again.
 
+mod batches;
 mod destage;
 mod directory;
 mod objects;
@@ -50,6 +51,7 @@ use entresol_format::{BLOCK_BYTES, Layout, LogPosition, PageFormat};
 use entresol_objects::ObjectsConfig;
 use std::sync::Arc;
 
+pub(crate) use batches::{FoundSegment, KeptSlots, prove_kept};
 pub(crate) use objects::{ObjectBlocks, RestoredNames, SnapshotCopy, log_offset, snapshot_offset};
 pub(crate) use segments::read_segment;
 pub(crate) use slots::{RestoredSlots, read_directory, restore_slots};

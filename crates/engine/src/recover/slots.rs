@@ -6,6 +6,7 @@
 //! of a shutdown, which counts for one open (`tier/slots/materialiser.rs`). An entry that cannot be (a slot
 //! or a page named twice, a position out of range) is left out.
 
+use super::batches::{self, KeptSlots};
 use crate::api::Materialised;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
@@ -29,6 +30,8 @@ pub(crate) struct RestoredSlots {
     pub temperatures_written: u64,
     /// No page entered below this position.
     pub first: Position,
+    /// Of slots that survive a crash.
+    pub kept: Option<KeptSlots>,
     /// Its dirty pages.
     pub materialised: Materialised,
 }
@@ -40,7 +43,8 @@ pub(crate) fn restore_slots(
     options: &TierOptions,
     report: &mut OpenReport,
 ) -> Result<Option<RestoredSlots>, TierError> {
-    match superblock.policy.directory() {
+    match superblock.config().directory() {
+        Directory::Batches => return batches::restore(flash, superblock, options, report).map(Some),
         Directory::Slots => {}
         Directory::AtShutdown if superblock.directory => {}
         _ => return Ok(None),
@@ -88,10 +92,17 @@ pub(crate) fn restore_slots(
     let is_of_shutdown = superblock.policy.directory() == Directory::AtShutdown;
     let end = (is_complete && is_of_shutdown).then_some(Lsn(superblock.marks[0]));
     let (first, materialised) = (superblock.session_rear, Materialised { dirty: report.dirty, end });
-    Ok(Some(RestoredSlots { region, blocks, damaged, temperatures_written, first, materialised }))
+    Ok(Some(RestoredSlots { region, blocks, damaged, temperatures_written, first, kept: None, materialised }))
 }
 
 impl RestoredSlots {
+    /// Of segments and batches.
+    pub(super) fn of_batches(region: Region, kept: KeptSlots) -> Self {
+        let (blocks, damaged, kept) = (None, Vec::new(), Some(kept));
+        let (first, materialised) = (Position(0), Materialised::default());
+        Self { region, blocks, damaged, temperatures_written: 0, first, kept, materialised }
+    }
+
     /// Writes durably that what was damaged is empty. Nobody invalidates entries that are not known, so were
     /// such a block read again by the next open, its pages would come back in older versions.
     pub(crate) fn repair(&self, flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {

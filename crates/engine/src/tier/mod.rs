@@ -249,7 +249,7 @@ impl Layer for FlashTier {
     }
 
     fn survivors(&self) -> Option<&Survivors> {
-        self.parts.room.ring()?.survivors.as_ref()
+        self.parts.room.survivors()
     }
 
     fn capacity_pages(&self) -> u64 {

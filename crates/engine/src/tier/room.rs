@@ -3,11 +3,12 @@
 use super::floor::Floor;
 use super::ring::degrader::Degrader;
 use super::ring::{FoundRing, Ring};
+use super::slots::segments::SlotSegments;
 use super::slots::upkeep::Upkeep;
 use super::slots::{FoundSlots, Slots};
 use crate::TierError;
 use crate::TierOptions;
-use crate::api::{Evicted, Materialised, Victim};
+use crate::api::{Evicted, Materialised, Survivors, Victim};
 use crate::tier::floor::background::BackgroundQueue;
 use crate::tier::floor::checkpointer::Checkpointer;
 use crate::tier::floor::writers::WriterLoop;
@@ -80,6 +81,30 @@ impl Room {
                     .to_owned(),
             )
             .into()),
+        }
+    }
+
+    /// What a crash has left is made such that the next open finds the same, before a page enters.
+    pub(crate) fn repair(&self) -> Result<(), TierError> {
+        match self {
+            Room::Ring(_) => Ok(()),
+            Room::Slots(slots) => slots.repair(),
+        }
+    }
+
+    /// The groups of a log, or the batches of slots, that the open has found.
+    pub(crate) fn survivors(&self) -> Option<&Survivors> {
+        match self {
+            Room::Ring(ring) => ring.survivors.as_ref(),
+            Room::Slots(slots) => slots.survivors.as_ref(),
+        }
+    }
+
+    /// Segments of slots that survive a crash.
+    pub(crate) fn slot_segments(&self) -> Option<&SlotSegments> {
+        match self {
+            Room::Ring(_) => None,
+            Room::Slots(slots) => slots.segments.as_deref(),
         }
     }
 

@@ -28,6 +28,11 @@ pub(super) fn of(parts: &Parts) -> Vec<(String, Work)> {
             add("flash confirmer", confirm);
         }
     }
+    if parts.room.slot_segments().is_some() {
+        add("flash directory", |parts| {
+            parts.room.slot_segments().iter().for_each(|segments| segments.task())
+        });
+    }
     if parts.leaver.is_some() {
         add("flash failures", |parts| parts.leaver.iter().for_each(Leaver::task));
     }

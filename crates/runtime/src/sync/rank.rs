@@ -98,6 +98,7 @@ ranks! {
     DiskLabel: Parks, One, "disk label", "The disk's label, while it is changed.";
     Superblock: Parks, One, "superblock", "The flash's superblock, while it is written.";
     SlotDirectory: Parks, One, "slot-directory block", "A block of the slot directory, while it is written to flash.";
+    NewestBatch: Blocks, One, "newest batch", "What the newest batch of slots changes.";
     StagingBuffer: Parks, Several, "staging buffer", "A group's pages (flash tier) or one page (disk layer).";
     SharedGroup: Blocks, Bare, "shared staging group", "A group's pages, where processes share them: each latch is in their memory.";
     FingerprintSectors: Parks, One, "sectors of the fingerprint", "Which sectors of a disk in place are in its fingerprint: held shared by writes, and alone while the disk grows.";

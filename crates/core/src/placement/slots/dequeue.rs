@@ -1,5 +1,6 @@
 //! Dequeues of slot placement: slots are emptied, and dirty pages copied to disk.
 
+use super::batches::Batches;
 use super::write::{Place, is_overtaken, place_of};
 use super::{SlotTable, Slots};
 use crate::SlotId;
@@ -62,9 +63,10 @@ impl SlotTable<'_> {
     /// The policy's victim when free slots are scarce. Clean victims are emptied at once, without I/O.
     fn dequeue_ahead(&mut self, contents: &mut Contents<'_>) -> Option<(u32, Fate)> {
         loop {
+            let leaving = self.batches.as_deref().map_or(0, Batches::leaving);
             let Contents { pages, policy, decisions, .. } = contents;
             let slot = ask_slots!(policy, P, memory => {
-                if self.head.free + self.head.dequeuing >= P::free_ahead(pages) {
+                if self.head.free + self.head.dequeuing + leaving >= P::free_ahead(pages) {
                     return None;
                 }
                 P::victim(pages, memory)?
@@ -114,7 +116,8 @@ impl SlotTable<'_> {
         let waits = |frame: u32| {
             contents.staging.frame(frame).is(FrameState::Ready) && self.emptied_for[frame as usize] == 0
         };
-        self.in_sets && contents.staging.positions().map(|at| contents.staging.frame_of(at)).any(waits)
+        self.batch_waits_for_background(contents)
+            || self.in_sets && contents.staging.positions().map(|at| contents.staging.frame_of(at)).any(waits)
     }
 
     /// The page in the slot of `ticket` is durable on disk.

@@ -9,6 +9,8 @@
 //!   it.
 //! - A staged version that is overtaken by a newer one before its write began is not written, unless a
 //!   checkpoint began in between (`checkpoint`): the checkpoint waits for this version's position only.
+//! - Slots that are to survive a crash are written in batches instead, each page to a free slot
+//!   ([`batches`]).
 //! - Each slot has a byte that counts its writes, and keeps its value when the slot is emptied. In the stamp
 //!   of a page it replaces the lowest byte of the position. So a page left by a lost or misdirected write is
 //!   distinguished from the expected one.
@@ -16,16 +18,20 @@
 //!   others keep all free slots in one chain.
 //!
 //! Invariants:
-//! - A slot is valid, or free, or new: busy with its first write. `free` counts the free slots, `dequeuing`
-//!   the dequeues.
+//! - A slot is valid, or free, or new: busy with its first write. One that leaves is busy, too. `free` counts
+//!   the free slots, `dequeuing` the dequeues.
 //! - The valid slots are those in the policy's lists, each in one list.
 //! - With sets, pages and free slots are in their set and in the set's lists.
 //! - At most one dequeue is under way for a staged page. `emptied_for` names its slot until the dequeue ends.
 
+mod batches;
 mod bypass;
 mod dequeue;
 mod restore;
 mod write;
+
+pub(crate) use batches::Batches;
+pub use batches::{BATCH_EMPTIED_MAX, BATCH_PAGES_MAX, BATCHES_MAX, BatchView};
 
 use crate::contents::Contents;
 use crate::job::{Admission, SlotView};
@@ -69,6 +75,9 @@ impl Slots<'_> {
     pub(crate) fn evict(&mut self, offer: &Offer, lsn: Lsn) -> Admission {
         match self.contents.decide(offer) {
             Decision::There => self.contents.is_there(offer),
+            Decision::Bypass if (offer.dirty || offer.fdirty) && self.may_be_found(offer.page) => {
+                self.enter(offer.page, lsn, offer.dirty, offer.page.0 << 1 | 1)
+            }
             Decision::Bypass => self.keep_out(offer),
             Decision::Enter => self.enter(offer.page, lsn, offer.dirty, offer.page.0 << 1 | 1),
         }
@@ -127,8 +136,12 @@ pub(crate) struct SlotTable<'r> {
     pub head: &'r mut SlotTableHead,
     /// With sets, by staging frame: 1 + the slot that is being emptied for the frame's page. 0: none.
     emptied_for: &'r mut [u32],
+    /// Of slots that survive a crash.
+    pub(crate) batches: Option<&'r mut Batches>,
 }
 
+pub(crate) const BATCHES: SectionPlan =
+    SectionPlan::many::<Batches>("batches", |sizes| sizes.keeps_slots as u32);
 pub(crate) const HEAD: SectionPlan = SectionPlan::one::<SlotTableHead>("slot table");
 
 /// The section of [`SlotTable::emptied_for`] for policy `P`.
@@ -143,13 +156,15 @@ impl<'r> SlotTable<'r> {
     #[inline(always)]
     pub(crate) fn attach<P: SlotPolicy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
         let in_sets = matches!(P::FACTS.lists, Lists::OfSets);
-        let head = carver.take_one()?;
-        Some(Self { in_sets, head, emptied_for: carver.take(&emptied_for::<P>())? })
+        let (head, batches) = (carver.take_one()?, carver.take(&BATCHES)?.first_mut());
+        let emptied_for = carver.take(&emptied_for::<P>())?;
+        Some(Self { in_sets, head, emptied_for, batches })
     }
 
     /// Makes all slots free.
     pub(crate) fn format(&mut self, pages: &mut Pages<'_>) {
         self.head.first_free = NIL;
+        self.batches.iter_mut().for_each(|batches| batches.format());
         (0..pages.directory.slots).rev().for_each(|slot| self.push_free(pages, slot));
     }
 
@@ -187,7 +202,7 @@ impl<'r> SlotTable<'r> {
         let Contents { pages, policy, .. } = contents;
         ask!(policy, P, memory => P::on_leave(pages, memory, slot));
         pages.directory.retract(slot);
-        self.push_free(pages, slot);
+        self.release(contents, slot);
     }
 
     /// Whether a slot is free for one page more than are staged.
@@ -198,6 +213,7 @@ impl<'r> SlotTable<'r> {
     /// A checkpoint begins: all pages staged so far are written, even if newer versions overtake them.
     pub(crate) fn begin_checkpoint(&mut self, contents: &Contents<'_>) {
         self.head.checkpoint = contents.staging.window.rear;
+        self.want_records();
     }
 
     /// A restart finds `page` in `slot`.

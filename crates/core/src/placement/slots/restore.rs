@@ -58,6 +58,15 @@ impl Slots<'_> {
         possible
     }
 
+    /// Of what was restored in `slot`: the checksum of its page, if checksums are kept.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn restore_slot_proof(&mut self, slot: SlotId, proof: u32) {
+        self.assert_slot(slot);
+        self.contents.pages.directory.set_proof(slot.0, proof);
+    }
+
     /// Ends the restore: all slots that were not named are free.
     pub fn restore_slots_end(&mut self) {
         let Self { contents, table } = self;

@@ -44,7 +44,7 @@ pub(super) fn is_overtaken(directory: &PageDirectory<'_>, entry: u32) -> bool {
 }
 
 /// The version of the next write to `slot`.
-fn next_generation(lists: &SlotLists<'_>, slot: u32) -> Generation {
+pub(super) fn next_generation(lists: &SlotLists<'_>, slot: u32) -> Generation {
     Generation::LowByte(lists.generation_byte(slot).wrapping_add(1))
 }
 
@@ -55,6 +55,9 @@ impl SlotTable<'_> {
         contents: &mut Contents<'_>,
         pages: &mut WritePages,
     ) -> Option<WriteJob> {
+        if self.batches.is_some() {
+            return self.write_batch(contents, pages);
+        }
         let work = contents.staging.positions().find_map(|at| self.write_one(contents, at, pages));
         contents.staging.retire(1);
         work
@@ -126,15 +129,22 @@ impl SlotTable<'_> {
     }
 
     /// `frame` is no longer needed.
-    fn done(&mut self, staging: &mut Staging<'_>, frame: u32) {
+    pub(super) fn done(&mut self, staging: &mut Staging<'_>, frame: u32) {
         staging.frame_mut(frame).set(FrameState::Done);
         if self.in_sets {
             self.emptied_for[frame as usize] = 0;
         }
     }
 
-    /// The page has been written to its slot.
-    pub(crate) fn written(&mut self, contents: &mut Contents<'_>, page: &WritePage) {
+    /// These pages have been written to their slots.
+    pub(crate) fn written(&mut self, contents: &mut Contents<'_>, ticket: Ticket, pages: &[WritePage]) {
+        match self.batches.is_some() {
+            true => self.batch_is_durable(contents, ticket, pages),
+            false => pages.iter().for_each(|page| self.written_in_place(contents, page)),
+        }
+    }
+
+    fn written_in_place(&mut self, contents: &mut Contents<'_>, page: &WritePage) {
         let (frame, slot) = (page.frame.0, page.slot.0);
         let Contents { staging, pages, policy, .. } = contents;
         let directory = &mut pages.directory;

@@ -53,13 +53,13 @@ impl Detacher {
     /// newest, and no page moves. Nearly all is on disk. Dequeues that ran meanwhile may have pulled pages
     /// from DRAM: these are in staging and in slots.
     pub(crate) fn release_disk(&self, accepts_loss: bool) -> Result<(), TierError> {
-        if self.directory.is_log() {
+        if self.keeps_pages() {
             self.objects.drop_dead()?;
             self.destage_staged()?;
             self.destage_slots(accepts_loss)?;
         }
         self.disk.sync()?;
-        if self.directory.is_log() {
+        if self.keeps_pages() {
             // All copies: none that remembers pages may stay.
             for _ in 0..COPIES {
                 self.superblocks.write(|superblock| {
@@ -74,7 +74,7 @@ impl Detacher {
             // Its owner accepts that.
             self.disk.label.change(|label| label.lost = false)?;
         }
-        if self.directory.is_log() {
+        if self.keeps_pages() {
             // Not before: a cache that is not needed may be given to another disk. If this write is lost, the
             // cache counts as needed, and only this disk takes it.
             for _ in 0..COPIES {
@@ -82,6 +82,11 @@ impl Detacher {
             }
         }
         Ok(())
+    }
+
+    /// Whether pages survive a crash.
+    fn keeps_pages(&self) -> bool {
+        self.directory.is_log() || self.options.keeps_slots
     }
 
     /// Copies the dirty pages in staging to disk.

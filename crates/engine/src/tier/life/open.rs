@@ -98,6 +98,7 @@ fn format(base: Base<'_>, mut label: Label, sequence: u64) -> Result<Parts, Tier
 fn begin_to_serve(parts: Parts, label: &Label) -> Result<Parts, TierError> {
     parts.floor.disk.missing.find_lost(label, Some(parts.floor.access.rescuer.clone()))?;
     parts.floor.objects.make_durable()?;
+    parts.room.repair()?;
     Ok(parts)
 }
 
@@ -288,8 +289,13 @@ fn resume(
             let directory = slots
                 .blocks
                 .map(|blocks| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));
-            let RestoredSlots { temperatures_written, first, region, materialised, .. } = slots;
-            let found = FoundSlots { first, directory, temperatures_written, materialised };
+            let RestoredSlots { temperatures_written, first, region, kept, materialised, .. } = slots;
+            let survivors = kept.as_ref().map(|kept| kept.survivors(superblock));
+            if let Some(kept) = &kept {
+                // With the first superblock of the new epoch, before anything else.
+                next.losses.note(kept.loss(superblock));
+            }
+            let found = FoundSlots { first, directory, temperatures_written, kept, survivors, materialised };
             Ok((next, FoundPages::Slots(found), region))
         }
         ReadBack::Nothing => {

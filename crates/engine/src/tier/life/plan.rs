@@ -98,7 +98,7 @@ pub(super) fn decide(
     let is_released = !is_ours && label.cache == superblock.cache && superblock.epoch < label.epoch;
     let reading = match superblock.policy.placement() {
         Placement::Log if is_ours || superblock.is_needed() && !is_released => ToRead::Log,
-        Placement::Slots if is_ours => ToRead::Slots,
+        Placement::Slots if is_ours || superblock.is_needed() && !is_released => ToRead::Slots,
         _ => ToRead::Nothing,
     };
     Ok(OpenPlan {
@@ -226,6 +226,17 @@ fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), Tie
                 superblock.cache
             )));
         }
+    }
+    if superblock.keeps_slots != options.keeps_slots {
+        let (found, wanted) = match superblock.keeps_slots {
+            true => ("survive a crash", "slots that do not"),
+            false => ("do not survive a crash", "slots that do"),
+        };
+        return Err(TierError::Refused(format!(
+            "the slots of cache {} on the flash device {found}, {wanted} were asked for; open it as it is, or detach it \
+             ({HOW_TO_DETACH}) and create a new one",
+            superblock.cache
+        )));
     }
     if !options.policy.finds_pages_of(superblock.policy) {
         return Err(TierError::Refused(format!(

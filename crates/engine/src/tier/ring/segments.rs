@@ -141,7 +141,7 @@ impl Segments {
         let checksum = checksum::of(&payload[..entries as usize * entry_bytes + stale * STALE_BYTES]);
         let cache = self.superblocks.cache;
         let (entries, stale) = (entries as u32, stale as u32);
-        let head = Head { segment: number, cache, entries, checksum, stale, stale_incomplete };
+        let head = Head { segment: number, cache, entries, checksum, stale, stale_incomplete, since: 0 };
         head.encode(block);
         let offset = self.flash.layout.segment_offset(number);
         for (at, chunk) in scratch.chunks(CHUNK).enumerate() {

@@ -1,8 +1,9 @@
 //! Copies dirty pages to disk, several at once. Reasons: their slot is needed (dequeue), too many pages are
 //! dirty (cleaner), or a checkpoint runs.
 //!
-//! The core marks the slots busy, and no other task touches them meanwhile. The disk is not synced here: a
-//! crash loses the whole directory, and redo starts at the last checkpoint, which syncs (LC).
+//! The core marks the slots busy, and no other task touches them meanwhile. Where a crash loses the whole
+//! directory, the disk is not synced here: redo starts at the last checkpoint, which syncs (LC). Where slots
+//! survive it, a page is durable on disk before it counts as clean, or its slot is emptied.
 
 use crate::TierOptions;
 use crate::access::{BoardRef, Directory, FlashPages, Signals};
@@ -98,6 +99,9 @@ impl Cleaner {
             return Err(fault);
         }
         self.destager.destage(&mut destages)?;
+        if self.options.keeps_slots {
+            self.disk.sync()?;
+        }
         self.directory.with(|partition| {
             for (page, ticket) in &copies.pages {
                 match ticket {

@@ -1,14 +1,17 @@
 //! What a checkpoint of slots makes durable: all dirty pages are copied to disk, and the disk is synced. TAC
-//! also writes its temperatures.
+//! also writes its temperatures. Where slots survive a crash, dirty pages stay there, and the superblock
+//! says which batches are durable.
 
 use super::cleaner::Cleaner;
 use super::materialiser::Materialiser;
 use crate::TierError;
-use crate::access::FlashPages;
+use crate::access::{Directory, FlashPages, Signals};
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
 use crate::tier::floor::checkpointer::MakeDurable;
+use crate::tier::floor::disk_writes::DiskWrites;
+use crate::tier::floor::superblocks::Superblocks;
 use entresol_core::Position;
 use std::sync::Arc;
 
@@ -17,8 +20,13 @@ const SWEEP_PAGES: usize = 32;
 
 /// See the module's header.
 pub(crate) struct DurableSlots {
+    directory: Arc<Directory>,
+    signals: Arc<Signals>,
+    superblocks: Arc<Superblocks>,
     flash_pages: Arc<FlashPages>,
     disk: Arc<DiskPages>,
+    disk_writes: Arc<DiskWrites>,
+    keeps_slots: bool,
     cleaner: Arc<Cleaner>,
     materialiser: Arc<Materialiser>,
 }
@@ -26,16 +34,48 @@ pub(crate) struct DurableSlots {
 impl DurableSlots {
     pub(crate) fn new(floor: &Floor, cleaner: &Arc<Cleaner>, materialiser: &Arc<Materialiser>) -> Self {
         Self {
+            directory: floor.access.directory.clone(),
+            signals: floor.access.signals.clone(),
+            superblocks: floor.superblocks.clone(),
             flash_pages: floor.access.flash_pages.clone(),
             disk: floor.disk.clone(),
+            disk_writes: floor.disk_writes.clone(),
+            keeps_slots: floor.access.options.keeps_slots,
             cleaner: cleaner.clone(),
             materialiser: materialiser.clone(),
         }
     }
 }
 
+impl DurableSlots {
+    /// The newest summary is repeated, so that one block may be damaged, and the superblock says which
+    /// batches are durable: if a summary is missing then, it was lost, and if a page is damaged, no power
+    /// failure has cut it off.
+    fn record_batches(&self) -> Result<(), TierError> {
+        let last = self.directory.with(|partition| partition.slots_mut().and_then(|slots| slots.repeat()))?;
+        let Some(last) = last else { return Ok(()) };
+        loop {
+            let seen = self.signals.progress.epoch();
+            if !self.signals.check_running()? {
+                return Ok(());
+            }
+            if self.directory.with(|partition| partition.slots().is_none_or(|s| s.oldest_batch() > last))? {
+                return self
+                    .superblocks
+                    .write(|superblock| superblock.batches = superblock.batches.max(last));
+            }
+            self.signals.writes.notify_one();
+            self.signals.await_progress(seen)?;
+        }
+    }
+}
+
 impl MakeDurable for DurableSlots {
     fn make_durable(&self, _: Position) -> Result<(), TierError> {
+        if self.keeps_slots {
+            self.disk_writes.sync_callers()?;
+            return self.record_batches();
+        }
         let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.flash_pages.page_bytes);
         self.cleaner.sweep_all(&mut scratch)?;
         self.disk.sync()?;

@@ -74,7 +74,8 @@ impl Materialiser {
         let checksum = checksum::of(&payload[..4 * places]);
         let cache = self.cache;
         let entries = places as u32;
-        let what = Head { segment: nth, cache, entries, checksum, stale: 0, stale_incomplete: false };
+        let (stale, stale_incomplete, since) = (0, false, 0);
+        let what = Head { segment: nth, cache, entries, checksum, stale, stale_incomplete, since };
         temperatures::encode_head(&what, head);
         let offset = self.flash.layout.temperatures_offset(nth);
         for (at, chunk) in buffer.chunks(CHUNK).enumerate() {

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `writer` | staging → flash |
+//! | `batches`, `segments` | pages with summaries, and segments of the directory, where slots survive a crash |
 //! | `directory`, `upkeep` | the slot directory on flash, and how it is kept true (TAC) |
 //! | `cleaner` | flash → disk |
 //! | `flusher` | flushes |
@@ -11,12 +12,14 @@
 //! | `materialiser` | what is left on flash at checkpoints and shutdowns |
 //! | `durable` | what a checkpoint makes durable |
 
+pub(crate) mod batches;
 pub(crate) mod cleaner;
 pub(crate) mod deletions;
 pub(crate) mod directory;
 pub(crate) mod durable;
 pub(crate) mod flusher;
 pub(crate) mod materialiser;
+pub(crate) mod segments;
 pub(crate) mod upkeep;
 pub(crate) mod write_through;
 pub(crate) mod writer;
@@ -24,8 +27,10 @@ pub(crate) mod writer;
 use super::floor::Floor;
 use super::floor::background::BackgroundQueue;
 use super::floor::checkpointer::Checkpointer;
-use crate::TierOptions;
-use crate::api::Materialised;
+use crate::api::{Materialised, Survivors};
+use crate::recover::KeptSlots;
+use crate::{TierError, TierOptions};
+use batches::Batches;
 use cleaner::Cleaner;
 use deletions::Deletions;
 use directory::SlotDirectory;
@@ -34,6 +39,7 @@ use entresol_core::{Directory, Position};
 use entresol_format::superblock::Superblock;
 use flusher::Flusher;
 use materialiser::Materialiser;
+use segments::SlotSegments;
 use std::sync::Arc;
 use upkeep::Upkeep;
 use write_through::WriteThrough;
@@ -47,6 +53,10 @@ pub(crate) struct FoundSlots {
     pub directory: Option<SlotDirectory>,
     /// Copies of the temperatures written, ever.
     pub temperatures_written: u64,
+    /// Of slots that survive a crash; `None` in an empty cache, too.
+    pub kept: Option<KeptSlots>,
+    /// Of slots that survive a crash, the batches that the open has found; `None` in a new cache.
+    pub survivors: Option<Survivors>,
     /// What was in the directory of a shutdown.
     pub materialised: Materialised,
 }
@@ -57,7 +67,15 @@ impl FoundSlots {
         let is_kept = options.policy.directory() == Directory::Slots;
         let directory =
             is_kept.then(|| SlotDirectory::empty(&options.layout(), options.slots, superblock.cache));
-        Self { first: Position(0), directory, temperatures_written: 0, materialised: Materialised::default() }
+        let materialised = Materialised::default();
+        Self {
+            first: Position(0),
+            directory,
+            temperatures_written: 0,
+            kept: None,
+            survivors: None,
+            materialised,
+        }
     }
 }
 
@@ -67,6 +85,11 @@ pub(crate) struct Slots {
     pub background: BackgroundQueue,
     /// Of a policy that keeps its directory up with every page.
     pub upkeep: Option<Arc<Upkeep>>,
+    pub survivors: Option<Survivors>,
+    /// Where slots survive a crash.
+    pub segments: Option<Arc<SlotSegments>>,
+    /// The open has left out batches that were cut off.
+    is_torn: bool,
     pub deletions: Arc<Deletions>,
     pub flusher: Arc<Flusher>,
     /// Where no log stands above.
@@ -80,20 +103,35 @@ pub(crate) struct Slots {
 impl Slots {
     pub(crate) fn new(floor: &Floor, found: FoundSlots) -> Self {
         let upkeep = found.directory.map(|directory| Arc::new(Upkeep::new(floor, directory)));
+        let kept = found.kept.unwrap_or_default();
+        let keeps_slots = floor.access.options.keeps_slots;
+        let segments = keeps_slots.then(|| Arc::new(SlotSegments::new(floor, &kept.segments)));
+        let batches = segments.as_ref().map(|segments| Batches::new(floor, segments));
         let cleaner = Arc::new(Cleaner::new(floor));
         let materialiser = Arc::new(Materialiser::new(floor, found.temperatures_written));
         let checkpointer = floor.checkpointer(DurableSlots::new(floor, &cleaner, &materialiser));
         let deletions = Arc::new(Deletions::new(floor, &upkeep));
         Self {
-            writer: Writer::new(floor, &upkeep),
+            writer: Writer::new(floor, &upkeep, batches),
             background: BackgroundQueue::new(floor, cleaner),
             write_through: WriteThrough::new(floor),
             flusher: Arc::new(Flusher::new(floor, &checkpointer)),
+            survivors: found.survivors,
             upkeep,
+            segments,
+            is_torn: kept.is_torn,
             deletions,
             materialiser,
             checkpointer,
             materialised: found.materialised,
+        }
+    }
+
+    /// No open after this one finds batches that were cut off.
+    pub(crate) fn repair(&self) -> Result<(), TierError> {
+        match &self.segments {
+            Some(segments) if self.is_torn => segments.write_all(),
+            _ => Ok(()),
         }
     }
 }

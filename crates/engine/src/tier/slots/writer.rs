@@ -1,5 +1,6 @@
 //! Staging → flash: each page to its slot.
 
+use super::batches::Batches;
 use super::upkeep::Upkeep;
 use crate::TierError;
 use crate::TierOptions;
@@ -26,10 +27,12 @@ pub(crate) struct Writer {
     signals: Arc<Signals>,
     flash: Arc<Flash>,
     upkeep: Option<Arc<Upkeep>>,
+    /// Where slots survive a crash.
+    batches: Option<Batches>,
 }
 
 impl Writer {
-    pub(crate) fn new(floor: &Floor, upkeep: &Option<Arc<Upkeep>>) -> Self {
+    pub(crate) fn new(floor: &Floor, upkeep: &Option<Arc<Upkeep>>, batches: Option<Batches>) -> Self {
         Self {
             options: floor.access.options.clone(),
             directory: floor.access.directory.clone(),
@@ -38,6 +41,7 @@ impl Writer {
             signals: floor.access.signals.clone(),
             flash: floor.flash.clone(),
             upkeep: upkeep.clone(),
+            batches,
         }
     }
 
@@ -56,7 +60,16 @@ impl Writer {
     /// Pages to any slots. Not synced here: with most policies the directory of slot placement does not
     /// survive a crash.
     fn write_slots(&self, pages: &[WritePage], scratch: &mut [u8]) -> Result<(), TierError> {
+        self.copy_out(pages, scratch);
         let mut batch = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
+        for (page, data) in pages.iter().zip(scratch.chunks_exact(self.flash_pages.page_bytes)) {
+            batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data });
+        }
+        self.flash.run(&mut batch).map_err(flash_error)
+    }
+
+    /// Copies pages out of staging, as they are to be on flash.
+    fn copy_out(&self, pages: &[WritePage], scratch: &mut [u8]) {
         for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.flash_pages.page_bytes)) {
             let at = page.frame.0 % self.directory.config.group_pages;
             copy.copy_from_slice(self.staging.group(page.frame).page(at as usize));
@@ -66,9 +79,7 @@ impl Writer {
             if self.options.page_format == PageFormat::Native {
                 page::seal(copy, id, self.flash_pages.stamps.stamp_in(page.slot, page.stamp));
             }
-            batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data: copy });
         }
-        self.flash.run(&mut batch).map_err(flash_error)
     }
 }
 
@@ -106,12 +117,22 @@ impl Writes for Writer {
         scratch: &mut AlignedBuffer,
     ) -> Result<Brought, TierError> {
         if scratch.is_empty() {
-            *scratch =
-                AlignedBuffer::new(self.directory.config.group_pages as usize * self.flash_pages.page_bytes);
+            let of_group = self.directory.config.group_pages as usize * self.flash_pages.page_bytes;
+            *scratch = AlignedBuffer::new(self.batches.as_ref().map_or(of_group, Batches::scratch_bytes));
         }
         self.staging.collect(pages, |position| self.flash_pages.stamp(position))?;
-        self.write(pages, scratch)?;
+        let mut durable = None;
+        match &self.batches {
+            None => self.write(pages, scratch)?,
+            Some(batches) => {
+                self.copy_out(pages, scratch);
+                durable = Some((batches, batches.write(&job, pages, scratch)?));
+            }
+        }
         self.directory.with(|partition| partition.written(job.ticket, pages))?;
+        if let Some((batches, number)) = durable {
+            batches.tell_durable(number, pages);
+        }
         if let Some(upkeep) = &self.upkeep {
             upkeep.writes_end(pages);
         }

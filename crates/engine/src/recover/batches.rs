@@ -1,0 +1,423 @@
+//! Bringing back slots that survive a crash: directory segments, then the summaries of the batches that are
+//! not in them. Pages are read only of batches that may have been under way.
+//!
+//! - Each slot is brought back by itself: what its segment says, changed by what the batches say that are not
+//!   in it, in the order of their numbers.
+//! - `D` is the greatest number below which any summary, or the superblock, calls the batches durable. The
+//!   summary of a batch below `D` that is not in all segments must be there, or be repeated by the next one.
+//! - A batch from `D` on counts if a later summary says that a page has left one of its slots: it was durable
+//!   then. Else it counts if all its pages are as its summary says. No slot of its pages was used again,
+//!   since a durable summary would say that the page had left it. A batch that does not count is as if never
+//!   written. Then the open writes all segments anew, before a page enters: once `D` has passed the batch, it
+//!   would be trusted. It does so, too, if one block alone tells of a batch, as after most power failures.
+
+use super::slots::RestoredSlots;
+use crate::api::Survivors;
+use crate::buffer::AlignedBuffer;
+use crate::error::flash_error;
+use crate::region::Region;
+use crate::scan::BATCH;
+use crate::{OpenReport, TierError, TierOptions, points, unreadable};
+use entresol_core::{PageId, Position};
+use entresol_core::{SlotId, SlotView};
+use entresol_device::Device;
+use entresol_format::batch::{self, Changes, Placed};
+use entresol_format::losses::Loss;
+use entresol_format::page::{self, PageFault};
+use entresol_format::segment::{self, COPIES_OF_SLOTS, Head};
+use entresol_format::superblock::Superblock;
+use entresol_format::{BLOCK_BYTES, BlockFault, Layout, PageFormat, checksum};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is needed to go on with batches.
+#[derive(Default)]
+pub(crate) struct KeptSlots {
+    /// The segments.
+    pub segments: Vec<FoundSegment>,
+    /// The number of the next batch.
+    pub next: u64,
+    /// Batches before it that count as never written.
+    pub missing: Vec<u64>,
+    /// Something that a power failure cut off is on flash, or a copy of a segment is damaged, or one block
+    /// alone tells of a batch: the segments are to be written anew.
+    pub is_torn: bool,
+}
+
+impl KeptSlots {
+    /// What is there and what is not, of the batches that `superblock` led to.
+    pub(crate) fn survivors(&self, superblock: &Superblock) -> Survivors {
+        let (epoch, rear, missing) = (superblock.epoch + 1, self.next, self.missing.clone());
+        Survivors { epoch, rear, missing, losses: superblock.losses }
+    }
+
+    /// What the next epoch does not find of earlier ones: from this batch on.
+    pub(crate) fn loss(&self, superblock: &Superblock) -> Loss {
+        let group = self.missing.iter().copied().min().unwrap_or(self.next);
+        Loss { epoch: superblock.epoch + 1, group }
+    }
+}
+
+/// A segment, as it was found.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FoundSegment {
+    /// Batches below this number are in it.
+    pub since: u64,
+    /// The copy that says so: the other one may be overwritten.
+    pub copy: u64,
+}
+
+/// What is in a slot: its page, and the low byte of the last stamp, if it is known.
+type Found = (Option<SlotView>, Option<u8>);
+
+/// Reads the flash.
+struct Reader<'a> {
+    flash: &'a dyn Device,
+    superblock: &'a Superblock,
+    layout: Layout,
+    entries: u32,
+    /// A copy of a segment is to be written again.
+    is_torn: bool,
+    /// Copies of segments that are not whole.
+    faults: Vec<String>,
+    report: &'a mut OpenReport,
+}
+
+/// The batches on flash.
+struct Batches {
+    /// What they change, by their numbers.
+    changes: BTreeMap<u64, Changes>,
+    /// How often each is told.
+    told: BTreeMap<u64, u32>,
+    /// Those below this number were durable.
+    durable: u64,
+    /// After the last of them.
+    next: u64,
+}
+
+impl Batches {
+    /// Whether one block alone tells of some batch from `needed` on.
+    fn are_told_once(&self, needed: u64) -> bool {
+        let once = |number: &u64| self.told.get(number).is_none_or(|times| *times < 2);
+        self.changes.range(needed..).any(|(number, changes)| !changes.is_empty() && once(number))
+    }
+
+    /// Whether a page has left one of the slots that batch `number` brought pages to.
+    fn have_left(&self, number: u64, changes: &Changes) -> bool {
+        let is_its = |slot: SlotId| changes.pages.iter().any(|placed| placed.slot == slot);
+        self.changes.range(number + 1..).any(|(_, later)| {
+            let from = later.pages.iter().filter_map(|placed| placed.from);
+            from.chain(later.emptied.iter().copied()).any(is_its)
+        })
+    }
+}
+
+/// Brings back what `superblock` leads to.
+pub(crate) fn restore(
+    flash: &dyn Device,
+    superblock: &Superblock,
+    options: &TierOptions,
+    report: &mut OpenReport,
+) -> Result<RestoredSlots, TierError> {
+    let layout = options.layout();
+    let mut reader = Reader {
+        flash,
+        superblock,
+        layout,
+        entries: options.segment_entries,
+        is_torn: false,
+        faults: Vec::new(),
+        report,
+    };
+    let mut segments = Vec::new();
+    let mut slots: Vec<Found> = Vec::with_capacity(options.slots as usize);
+    for number in 0..layout.segments_of_slots() {
+        let (segment, found) = reader.segment(number)?;
+        segments.push(segment);
+        slots.extend(found);
+    }
+    slots.resize(options.slots as usize, (None, None));
+    let mut batches = reader.batches()?;
+    let needed = segments.iter().map(|segment| segment.since).min().unwrap_or(0);
+    let mut missing = Vec::new();
+    for number in needed..batches.next {
+        let is_durable = number < batches.durable;
+        match batches.changes.get(&number) {
+            None if is_durable => return Err(reader.lost(number)),
+            None => missing.push(number),
+            Some(_) if is_durable => {}
+            Some(changes) => {
+                if !batches.have_left(number, changes) && !reader.is_whole(changes)? {
+                    points::TORN_BATCH.reach();
+                    missing.push(number);
+                    // What was written last to these slots is not known.
+                    for placed in &batches.changes.remove(&number).unwrap_or_default().pages {
+                        if let Some(slot) = slots.get_mut(placed.slot.0 as usize) {
+                            slot.1 = Some(placed.generation);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let mut occupied = BTreeSet::new();
+    for (number, changes) in batches.changes.range(needed..) {
+        let is_news = |slot: SlotId| {
+            let segment = segments.get((slot.0 / options.segment_entries) as usize);
+            segment.is_some_and(|segment| *number >= segment.since)
+        };
+        if !apply(&mut slots, &mut occupied, changes, is_news) {
+            return Err(reader.not_left(*number));
+        }
+    }
+    let entries = slots.iter().filter(|(view, _)| view.is_some()).count();
+    let mut region = Region::new(options, superblock.cache)?;
+    fill(&mut region, superblock, &slots, batches.next)?;
+    let occupancy = region.partition().occupancy();
+    reader.report.entries = entries as u64;
+    reader.report.dirty = occupancy.dirty.into();
+    reader.report.warm = entries > 0;
+    reader.report.torn = missing.len() as u64;
+    let is_torn = !missing.is_empty() || reader.is_torn || batches.are_told_once(needed);
+    let kept = KeptSlots { segments, next: batches.next, missing, is_torn };
+    Ok(RestoredSlots::of_batches(region, kept))
+}
+
+/// Changes what is known of `slots`; `is_news` says of which of them. `occupied`: those to which batches
+/// brought pages, which have not left. (A segment may tell of later batches.) False: a page comes to such a
+/// slot, so the batch that moved the other one is missing.
+fn apply(
+    slots: &mut [Found],
+    occupied: &mut BTreeSet<SlotId>,
+    changes: &Changes,
+    is_news: impl Fn(SlotId) -> bool,
+) -> bool {
+    let set = |slots: &mut [Found], slot: SlotId, view: Option<SlotView>, generation: Option<u8>| {
+        if let Some(found) = slots.get_mut(slot.0 as usize).filter(|_| is_news(slot)) {
+            *found = (view, generation.or(found.1));
+        }
+    };
+    let from = changes.pages.iter().filter_map(|placed| placed.from);
+    for slot in changes.emptied.iter().copied().chain(from) {
+        occupied.remove(&slot);
+        set(slots, slot, None, None);
+    }
+    let is_possible =
+        !changes.pages.iter().any(|placed| is_news(placed.slot) && occupied.contains(&placed.slot));
+    for placed in &changes.pages {
+        let Placed { page, slot, checksum: proof, generation, dirty, .. } = *placed;
+        set(slots, slot, Some(SlotView { page, valid: true, dirty, proof }), Some(generation));
+        // What is older than the segment may have left without a batch that says so.
+        if is_news(slot) {
+            occupied.insert(slot);
+        }
+    }
+    is_possible
+}
+
+/// Fills the directory.
+fn fill(region: &mut Region, superblock: &Superblock, slots: &[Found], next: u64) -> Result<(), TierError> {
+    let mut partition = region.partition();
+    let restored = partition.slots_mut().expect("the cache that is found is in slots");
+    restored.restore_slots_begin(superblock.next_positions());
+    for (slot, (view, generation)) in (0..).map(SlotId).zip(slots) {
+        let stamp = generation.map(|byte| Position(byte.into()));
+        match (view, stamp) {
+            (None, None) => {}
+            (None, Some(stamp)) => restored.restore_empty_slot(slot, stamp),
+            (Some(view), stamp) => {
+                if !restored.restore_slot(slot, view.page, view.dirty, stamp.unwrap_or(Position(0))) {
+                    return Err(twice(view.page, superblock));
+                }
+                restored.restore_slot_proof(slot, view.proof);
+            }
+        }
+    }
+    restored.restore_slots_end();
+    restored.restore_batches(next);
+    if cfg!(debug_assertions) {
+        partition.check().expect("a restored directory keeps the invariants");
+    }
+    Ok(())
+}
+
+fn twice(page: PageId, superblock: &Superblock) -> TierError {
+    TierError::Refused(format!(
+        "page {page} is in two slots of cache {}, according to its directory on flash: the flash device is damaged; \
+         nothing was changed: restore the database from a backup",
+        superblock.cache
+    ))
+}
+
+impl Reader<'_> {
+    /// The newer whole copy of a segment, and what it says of its slots. Nothing is known of one that was
+    /// never written.
+    fn segment(&mut self, number: u64) -> Result<(FoundSegment, Vec<Found>), TierError> {
+        let mut newest: Option<(FoundSegment, Vec<Found>)> = None;
+        let mut bytes = AlignedBuffer::new(self.layout.segment_bytes() as usize);
+        let mut faults = Vec::new();
+        for copy in 0..COPIES_OF_SLOTS {
+            let offset = self.layout.slots_segment_offset(number, copy);
+            unreadable::read(self.flash, offset, &mut bytes).map_err(flash_error)?;
+            self.report.bytes_read += bytes.len() as u64;
+            match self.decode_segment(number, &bytes) {
+                Ok(None) => {}
+                Ok(Some((since, found))) => {
+                    self.report.segments_read += 1;
+                    if newest.as_ref().is_none_or(|(segment, _)| segment.since < since) {
+                        newest = Some((FoundSegment { since, copy }, found));
+                    }
+                }
+                Err(fault) => faults.push(format!("directory segment {number}, copy {copy}: {fault}")),
+            }
+        }
+        if newest.is_some() && !faults.is_empty() {
+            points::SEGMENT_COPY_USED.reach();
+            self.is_torn = true;
+        }
+        match self.superblock.clean {
+            true => self.report.notices.extend(faults),
+            // Power may have failed while one copy was written, the first time, too.
+            false => self.faults.extend(faults),
+        }
+        let slots = self.entries as usize;
+        Ok(newest.unwrap_or_else(|| (FoundSegment::default(), vec![(None, None); slots])))
+    }
+
+    /// `None`: nothing of this cache was ever written there.
+    fn decode_segment(&self, number: u64, bytes: &[u8]) -> Result<Option<(u64, Vec<Found>)>, BlockFault> {
+        let (block, payload) = bytes.split_at(BLOCK_BYTES);
+        let head = match Head::decode(block) {
+            Ok(head) => head,
+            Err(BlockFault::Blank) => return Ok(None),
+            Err(fault) => return Err(fault),
+        };
+        if head.cache != self.superblock.cache {
+            return Ok(None);
+        }
+        for (field, found, expected) in
+            [("segment", head.segment, number), ("entries", head.entries.into(), self.entries.into())]
+        {
+            if found != expected {
+                return Err(BlockFault::Field { field, found });
+            }
+        }
+        let entry_bytes = self.layout.segment_entry_bytes();
+        let used = &payload[..self.entries as usize * entry_bytes];
+        let found = checksum::of(used);
+        if found != head.checksum {
+            return Err(BlockFault::Checksum { expected: head.checksum, found });
+        }
+        let slots = segment::decode_slots(used, entry_bytes);
+        Ok(Some((head.since, slots.map(|(view, generation)| (view, Some(generation))).collect())))
+    }
+
+    /// The batches whose summaries are there, or are repeated.
+    fn batches(&mut self) -> Result<Batches, TierError> {
+        let places = self.layout.batch_places();
+        let mut batches = Batches { changes: BTreeMap::new(), told: BTreeMap::new(), durable: 0, next: 0 };
+        let mut blocks = AlignedBuffer::new(BATCH * BLOCK_BYTES);
+        let mut place = 0;
+        while place < places {
+            let count = (places - place).min(BATCH as u64);
+            let bytes = &mut blocks[..count as usize * BLOCK_BYTES];
+            unreadable::read(self.flash, self.layout.batch_offset(place), bytes).map_err(flash_error)?;
+            self.report.bytes_read += bytes.len() as u64;
+            for (at, block) in (place..).zip(bytes.chunks_exact(BLOCK_BYTES)) {
+                self.take(at, block, &mut batches);
+            }
+            place += count;
+        }
+        if self.superblock.clean {
+            batches.durable = batches.next;
+        }
+        // What it calls durable may be missing.
+        batches.durable = batches.durable.max(self.superblock.batches);
+        batches.next = batches.next.max(self.superblock.batches);
+        Ok(batches)
+    }
+
+    fn take(&mut self, place: u64, block: &[u8], batches: &mut Batches) {
+        // Torn, damaged, or of something else: whether it is needed shows later.
+        let Ok(batch::Summary { head, changes, repeated }) = batch::decode(block) else { return };
+        let is_ours = head.cache == self.superblock.cache && head.epoch <= self.superblock.epoch;
+        if !is_ours || head.number % self.layout.batch_places() != place {
+            return;
+        }
+        self.report.summaries_read += 1;
+        batches.durable = batches.durable.max(head.durable);
+        batches.next = batches.next.max(head.number + 1);
+        batches.changes.insert(head.number, changes);
+        *batches.told.entry(head.number).or_default() += 1;
+        if let Some((number, repeated)) = repeated {
+            batches.next = batches.next.max(number + 1);
+            batches.changes.entry(number).or_insert(repeated);
+            *batches.told.entry(number).or_default() += 1;
+        }
+    }
+
+    /// The summary of a durable batch is not there.
+    fn lost(&self, number: u64) -> TierError {
+        points::BATCH_LOST.reach();
+        let faults = self.faults.iter().map(|fault| format!(" ({fault})")).collect::<String>();
+        TierError::Refused(format!(
+            "the summary of batch {number} of cache {} cannot be read, nor what another one repeats of it{faults}: the flash device is \
+             damaged; nothing was changed: restore the database from a backup, or wipe label and flash if nothing on flash is \
+             wanted any more",
+            self.superblock.cache
+        ))
+    }
+
+    /// A batch has a page in a slot that another one has not left.
+    fn not_left(&self, number: u64) -> TierError {
+        points::BATCH_LOST.reach();
+        TierError::Refused(format!(
+            "batch {number} of cache {} brought a page to a slot that another page had not left, according to the summaries before: \
+             the flash device has lost a write; nothing was changed: restore the database from a backup, or wipe label and flash if \
+             nothing on flash is wanted any more",
+            self.superblock.cache
+        ))
+    }
+
+    /// Whether all pages of a batch are in their slots.
+    fn is_whole(&mut self, changes: &Changes) -> Result<bool, TierError> {
+        let mut data = AlignedBuffer::new(self.superblock.page_bytes as usize);
+        for placed in &changes.pages {
+            if placed.slot.0 >= self.superblock.slots {
+                return Ok(false);
+            }
+            unreadable::read(self.flash, self.layout.slot_offset(placed.slot), &mut data)
+                .map_err(flash_error)?;
+            self.report.pages_verified += 1;
+            let Placed { page, slot, checksum, generation, .. } = *placed;
+            if prove_kept(self.superblock, (slot, page), generation, Some(checksum), &data).is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Proves that `data` is the page in `slot` whose stamp ends with the byte `generation`, and whose checksum
+/// is `checksum`, if that is known.
+pub(crate) fn prove_kept(
+    superblock: &Superblock,
+    (slot, id): (SlotId, PageId),
+    generation: u8,
+    checksum: Option<u32>,
+    data: &[u8],
+) -> Result<(), PageFault> {
+    if superblock.page_format != PageFormat::Native {
+        return superblock.page_format.verify(data, id, Position(0), checksum.unwrap_or(0));
+    }
+    page::verify(data, id, None)?;
+    let head = page::header(data);
+    let found = head.checksum.get();
+    if let Some(expected) = checksum.filter(|expected| *expected != found) {
+        return Err(PageFault::Checksum { expected, found });
+    }
+    let found = superblock.stamps().position_in(slot, Position(head.generation.get()));
+    match found.0 as u8 == generation {
+        true => Ok(()),
+        false => Err(PageFault::Generation { expected: Position(generation.into()), found }),
+    }
+}

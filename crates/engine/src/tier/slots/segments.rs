@@ -1,0 +1,180 @@
+//! Directory segments of slots that survive a crash: what is in a range of slots, so that the summaries of
+//! older batches are not needed any more.
+//!
+//! Invariants:
+//! - The summary of a batch is overwritten only when each segment was written after that batch was durable.
+//! - A segment has two copies, and one is overwritten only while the other one is whole. While they differ,
+//!   the older one counts for the first invariant.
+
+use crate::TierError;
+use crate::access::{Directory, RunState};
+use crate::buffer::AlignedBuffer;
+use crate::error::flash_error;
+use crate::recover::FoundSegment;
+use crate::signal::Signal;
+use crate::tier::floor::Floor;
+use crate::tier::floor::failures::Failures;
+use crate::tier::floor::flash::Flash;
+use crate::tier::floor::superblocks::Superblocks;
+use entresol_core::SlotId;
+use entresol_format::segment::{self, COPIES_OF_SLOTS, Head};
+use entresol_format::{BLOCK_BYTES, checksum};
+use entresol_shm::Gone;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// Entries copied under one hold of the latch.
+const STEP: usize = 512;
+/// Bytes written at once: others get their turn between.
+const CHUNK: usize = 64 << 10;
+/// A batch that waits looks so often whether the tier stops.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// See the module's header.
+pub(crate) struct SlotSegments {
+    directory: Arc<Directory>,
+    state: Arc<RunState>,
+    flash: Arc<Flash>,
+    superblocks: Arc<Superblocks>,
+    failures: Arc<Failures>,
+    entries: u32,
+    /// By segment: batches below this number are in it.
+    since: Vec<AtomicU64>,
+    /// By segment: the copy that is overwritten first.
+    older_copy: Vec<AtomicU64>,
+    /// A segment was written.
+    written: Signal,
+}
+
+impl SlotSegments {
+    /// `found`: by the open; empty in a new cache.
+    pub(crate) fn new(floor: &Floor, found: &[FoundSegment]) -> Self {
+        let segments = floor.flash.layout.segments_of_slots() as usize;
+        let found = || (0..segments).map(|at| found.get(at).copied().unwrap_or_default());
+        let since = found().map(|segment| AtomicU64::new(segment.since)).collect();
+        let older_copy = found().map(|segment| AtomicU64::new(1 - segment.copy)).collect();
+        Self {
+            older_copy,
+            directory: floor.access.directory.clone(),
+            state: floor.access.state.clone(),
+            flash: floor.flash.clone(),
+            superblocks: floor.superblocks.clone(),
+            failures: floor.failures.clone(),
+            entries: floor.access.options.segment_entries,
+            since,
+            written: Signal::default(),
+        }
+    }
+
+    /// The segment that was written first of all, and the number below which batches are in it.
+    fn oldest(&self) -> (usize, u64) {
+        let since = self.since.iter().map(|since| since.load(SeqCst)).enumerate();
+        since.min_by_key(|(_, since)| *since).unwrap_or((0, u64::MAX))
+    }
+
+    /// Batches for which summaries are kept before a segment is written.
+    fn patience(&self) -> u64 {
+        self.flash.layout.batch_places() / 2
+    }
+
+    /// Waits until the place of the summary of batch `number` may be overwritten.
+    pub(crate) fn make_room(&self, number: u64) -> Result<(), TierError> {
+        if number >= self.oldest().1.saturating_add(self.patience()) {
+            self.failures.segments.notify_one();
+        }
+        loop {
+            let seen = self.written.epoch();
+            if number < self.oldest().1.saturating_add(self.flash.layout.batch_places()) {
+                return Ok(());
+            }
+            if self.state.is_stopped() {
+                return Err(TierError::Refused("the flash tier is closed".to_owned()));
+            }
+            self.written.wait_for(seen, LOOK);
+        }
+    }
+
+    /// Writes segments, the oldest first, until the tier stops.
+    pub(crate) fn task(&self) {
+        let mut scratch = AlignedBuffer::new(0);
+        loop {
+            let seen = self.failures.segments.epoch();
+            if self.state.is_stopped() {
+                return;
+            }
+            let next = match self.directory.with(|partition| partition.slots().map_or(0, |s| s.next_batch()))
+            {
+                Ok(next) => next,
+                Err(gone) => return self.failures.fail(gone.into()),
+            };
+            let (segment, since) = self.oldest();
+            if next < since.saturating_add(self.patience()) {
+                self.failures.segments.wait(seen);
+                continue;
+            }
+            if let Err(error) = self.write(segment, &mut scratch) {
+                return self.failures.fail(error);
+            }
+        }
+    }
+
+    /// Writes all segments: after an open that has left out what a power failure cut off, so that the next
+    /// one does not find it.
+    pub(crate) fn write_all(&self) -> Result<(), TierError> {
+        let mut scratch = AlignedBuffer::new(0);
+        (0..self.since.len()).try_for_each(|segment| self.write(segment, &mut scratch))
+    }
+
+    fn write(&self, number: usize, scratch: &mut AlignedBuffer) -> Result<(), TierError> {
+        let layout = &self.flash.layout;
+        if scratch.is_empty() {
+            *scratch = AlignedBuffer::new(layout.segment_bytes() as usize);
+        }
+        let since =
+            self.directory.with(|partition| partition.slots().map_or(0, |slots| slots.oldest_batch()))?;
+        let entry_bytes = layout.segment_entry_bytes();
+        let (block, payload) = scratch.split_at_mut(BLOCK_BYTES);
+        let used = &mut payload[..self.entries as usize * entry_bytes];
+        let mut first = number as u32 * self.entries;
+        for bytes in used.chunks_mut(STEP * entry_bytes) {
+            self.copy_entries(first, bytes)?;
+            first += (bytes.len() / entry_bytes) as u32;
+        }
+        let head = Head {
+            segment: number as u64,
+            cache: self.superblocks.cache,
+            entries: self.entries,
+            checksum: checksum::of(used),
+            stale: 0,
+            stale_incomplete: false,
+            since,
+        };
+        head.encode(block);
+        let first = self.older_copy[number].load(SeqCst);
+        for copy in [first, COPIES_OF_SLOTS - 1 - first] {
+            let offset = layout.slots_segment_offset(number as u64, copy);
+            for (at, chunk) in scratch.chunks(CHUNK).enumerate() {
+                self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
+            }
+            self.flash.sync_writes()?;
+        }
+        self.since[number].store(since, SeqCst);
+        self.written.notify_all();
+        Ok(())
+    }
+
+    /// Copies the entries of the slots from `first` on.
+    fn copy_entries(&self, first: u32, bytes: &mut [u8]) -> Result<(), Gone> {
+        let slots = self.directory.config.slots;
+        self.directory.with(|partition| {
+            let entries = bytes.chunks_exact_mut(self.flash.layout.segment_entry_bytes());
+            for (slot, entry) in (first..).map(SlotId).zip(entries) {
+                let view = if slot.0 < slots { partition.slot(slot) } else { None };
+                let table = partition.slots().filter(|_| slot.0 < slots);
+                let generation = table.map_or(0, |slots| slots.slot_generation(slot));
+                segment::encode_slot(entry, view, generation);
+            }
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! Slots that survive a crash: what an open finds, what damage it bears, and what it refuses.
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::{Device, MemoryDevice};
+use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Source, TierError, TierOptions};
+use entresol_format::{BLOCK_BYTES, PageFormat};
+use std::sync::Arc;
+use support::{PAGE, build, memory, simulate, small, version, victim};
+
+const PAGES: u64 = 60;
+
+fn kept(policy: PolicyKind) -> TierOptions {
+    TierOptions { keeps_slots: true, segment_entries: 16, ..small(policy, 96) }
+}
+
+type Devices = (Arc<MemoryDevice>, Arc<MemoryDevice>);
+
+fn create(options: &TierOptions) -> (Arc<FlashTier>, Devices) {
+    let (flash, disk) = memory(options, PAGES);
+    let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+    (tier, (flash, disk))
+}
+
+/// Evicts all pages, changed, in this version, and makes a checkpoint.
+fn write_all(tier: &FlashTier, number: u64) {
+    for page in (0..PAGES).map(PageId) {
+        tier.evict(victim(page, number, true, true), &build(page, number)).unwrap();
+    }
+    tier.checkpoint().unwrap();
+}
+
+/// The devices as a power failure leaves them: everything that was written is there.
+fn after_a_crash((flash, disk): &Devices) -> Devices {
+    let copy = |device: &MemoryDevice| support::device_of(&support::bytes_of(device));
+    (copy(flash), copy(disk))
+}
+
+/// How many of all pages are found in this version, and on flash.
+fn on_flash(tier: &FlashTier, number: u64) -> u64 {
+    let mut buffer = vec![0; PAGE];
+    let mut found = 0;
+    for page in (0..PAGES).map(PageId) {
+        let fetched = tier.fetch(page, &mut buffer).unwrap();
+        assert_eq!(version(page, &buffer), number, "page {page}");
+        found += u64::from(fetched.source != Source::Disk);
+    }
+    found
+}
+
+fn block_of(offset: u64, device: &dyn Device) -> Vec<u8> {
+    let mut block = vec![0; BLOCK_BYTES];
+    device.read(offset, &mut block).unwrap();
+    block
+}
+
+fn flip(offset: u64, device: &dyn Device) {
+    let mut block = block_of(offset, device);
+    block[100] ^= 1;
+    device.write(offset, &block).unwrap();
+}
+
+#[test]
+fn dirty_pages_are_found_after_a_crash() {
+    for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.may_keep_slots()) {
+        simulate(1, move || {
+            let options = kept(policy);
+            let (tier, devices) = create(&options);
+            (1..=5).for_each(|number| write_all(&tier, number));
+            let (flash, disk) = after_a_crash(&devices);
+            drop(tier);
+            let (tier, report) = FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap();
+            assert!(report.warm && report.notices.is_empty(), "{report:?}");
+            assert!(report.dirty > PAGES / 2, "{}: {report:?}", policy.name());
+            assert!(on_flash(&tier, 5) > PAGES / 2, "{}", policy.name());
+            // The disk alone has older versions: it is refused, and after a detach it has all of them.
+            assert!(matches!(DiskLayer::open(disk.clone(), PAGE as u32), Err(TierError::Refused(_))));
+            tier.close().unwrap();
+            let written = entresol_engine::detach(flash, disk.clone()).unwrap().pages_written;
+            assert!(written > 0, "{}", policy.name());
+            let layer = DiskLayer::open(disk, PAGE as u32).unwrap();
+            let mut buffer = vec![0; PAGE];
+            for page in (0..PAGES).map(PageId) {
+                layer.fetch(page, &mut buffer).unwrap();
+                assert_eq!(version(page, &buffer), 5, "{}: page {page}", policy.name());
+            }
+        });
+    }
+}
+
+#[test]
+fn one_damaged_block_of_each_kind_changes_nothing() {
+    simulate(2, || {
+        let options = kept(PolicyKind::Lc);
+        let layout = options.layout();
+        let (tier, devices) = create(&options);
+        (1..=9).for_each(|number| write_all(&tier, number));
+        let (flash, disk) = after_a_crash(&devices);
+        drop(tier);
+        let is_written = |number: &u64| block_of(layout.batch_offset(*number), &*flash)[0] != 0;
+        let written: Vec<u64> = (0..layout.batch_places()).filter(is_written).collect();
+        assert!(written.len() > 30, "{} batches", written.len());
+        // Without an older copy a segment that is damaged is one that was never written: the ring is long.
+        let of_batches = written.iter().map(|place| layout.batch_offset(*place));
+        let of_segments = (0..layout.segments_of_slots()).map(|at| layout.slots_segment_offset(at, at % 2));
+        let mut used = 0;
+        for offset in of_batches.chain(of_segments) {
+            let (flash, disk) = after_a_crash(&(flash.clone(), disk.clone()));
+            flip(offset, &*flash);
+            let (tier, report) = FlashTier::open(flash, disk, options.clone()).unwrap();
+            assert!(on_flash(&tier, 9) > PAGES / 2);
+            used += report.segments_read;
+        }
+        assert!(used > 0, "segments were written");
+    });
+}
+
+#[test]
+fn two_damaged_summaries_are_refused_with_what_to_do() {
+    simulate(3, || {
+        let options = kept(PolicyKind::ReuseSlots);
+        let layout = options.layout();
+        let (tier, devices) = create(&options);
+        write_all(&tier, 1);
+        let (flash, disk) = after_a_crash(&devices);
+        drop(tier);
+        [0, 1].into_iter().for_each(|number| flip(layout.batch_offset(number), &*flash));
+        let Err(TierError::Refused(why)) = FlashTier::open(flash, disk, options) else {
+            panic!("the cache is opened without two summaries")
+        };
+        let told = ["the summary of batch 0", "nor what another one repeats", "restore the database"];
+        assert!(told.iter().all(|part| why.contains(part)), "{why}");
+    });
+}
+
+/// The ring of summaries is overwritten many times, while segments are written, and power fails now and then.
+#[test]
+fn many_batches_go_round_the_ring() {
+    simulate(4, || {
+        let options = kept(PolicyKind::Lru);
+        let (mut tier, mut devices) = create(&options);
+        for number in 1..=40 {
+            write_all(&tier, number);
+            if number % 8 == 0 {
+                devices = after_a_crash(&devices);
+                drop(tier);
+                let (flash, disk) = devices.clone();
+                tier = FlashTier::open(flash, disk, options.clone()).unwrap().0;
+                assert!(on_flash(&tier, number) > PAGES / 2);
+            }
+        }
+        let report = entresol_engine::check(&*devices.0, Some(devices.1.clone())).unwrap();
+        assert!(report.is_sound() && report.pages > PAGES / 2, "{report}");
+    });
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let options = kept(PolicyKind::Lc);
+    let cases = [
+        (TierOptions { mode: Mode::WriteThrough, ..options.clone() }, "write-back"),
+        (TierOptions { page_format: PageFormat::Raw, ..options.clone() }, "database with a log"),
+        (TierOptions { keeps_slots: true, ..small(PolicyKind::FaceGsc, 96) }, "face-gsc"),
+        (TierOptions { keeps_slots: true, ..small(PolicyKind::Flashcache, 96) }, "choose lc"),
+    ];
+    for (options, told) in cases {
+        let refused = options.validate().unwrap_err().to_string();
+        assert!(refused.contains(told), "{refused}");
+    }
+    simulate(5, move || {
+        let (tier, (flash, disk)) = create(&options);
+        tier.close().unwrap();
+        let other = TierOptions { keeps_slots: false, ..options.clone() };
+        let refused = FlashTier::open(flash, disk, other).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("survive a crash"), "{refused}");
+    });
+}
