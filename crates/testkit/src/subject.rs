@@ -21,6 +21,8 @@ pub struct Subject {
     pub system: System,
     /// Its mode.
     pub mode: Mode,
+    /// Slots survive a crash.
+    pub keeps_slots: bool,
 }
 
 impl Subject {
@@ -46,7 +48,20 @@ impl Subject {
     ];
 
     const fn usual(system: System) -> Self {
-        Self { system, mode: system.usual_mode() }
+        Self { system, mode: system.usual_mode(), keeps_slots: false }
+    }
+
+    /// Those whose slots survive a crash, for seeds that select from these alone.
+    pub const KEPT: [Subject; 4] = [
+        Self::with_kept_slots(PolicyKind::Lc),
+        Self::with_kept_slots(PolicyKind::ReuseSlots),
+        Self::with_kept_slots(PolicyKind::S3Fifo),
+        Self::with_kept_slots(PolicyKind::Clock),
+    ];
+
+    /// A flash cache under `policy`, with slots that survive a crash.
+    pub const fn with_kept_slots(policy: PolicyKind) -> Self {
+        Self { keeps_slots: true, ..Self::cached(policy) }
     }
 
     /// A flash cache under `policy`, in its usual mode.
@@ -56,20 +71,24 @@ impl Subject {
 
     /// A write-through flash cache under `policy`.
     pub const fn write_through(policy: PolicyKind) -> Self {
-        Self { system: System::Cached(policy), mode: Mode::WriteThrough }
+        Self { system: System::Cached(policy), mode: Mode::WriteThrough, keeps_slots: false }
     }
 
     /// All subjects: the drawn ones, then every other policy.
     pub fn all() -> Vec<Subject> {
         let policies = PolicyKind::ALL.into_iter().map(Subject::cached);
         let others = policies.filter(|subject| !Self::DRAWN.contains(subject));
-        Self::DRAWN.into_iter().chain(others).collect()
+        Self::DRAWN.into_iter().chain(others).chain(Self::KEPT).collect()
     }
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self.system {
             // One name is enough: the write path to disk does not depend on the policy.
+            System::Cached(PolicyKind::Lc) if self.keeps_slots => "lc-kept",
+            System::Cached(PolicyKind::ReuseSlots) if self.keeps_slots => "reuse-slots-kept",
+            System::Cached(PolicyKind::S3Fifo) if self.keeps_slots => "s3-fifo-kept",
+            System::Cached(_) if self.keeps_slots => "clock-kept",
             System::Cached(_) if self.mode != self.system.usual_mode() => self.mode.name(),
             _ => self.system.name(),
         }
@@ -95,6 +114,7 @@ impl Subject {
                 history: policy.history(slots),
                 slots,
                 mode: self.mode,
+                keeps_slots: self.keeps_slots,
                 write_workers: 2,
                 background_workers: 2,
                 ..TierOptions::new(policy, slots)

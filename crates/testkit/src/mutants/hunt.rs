@@ -75,7 +75,7 @@ const EVERYTHING: [&str; 13] = [
 
 fn may_do_without_images(systems: &[Subject]) -> bool {
     systems.iter().all(|system| match *system {
-        Subject { system: System::Cached(policy), mode: Mode::WriteBack } => {
+        Subject { system: System::Cached(policy), mode: Mode::WriteBack, keeps_slots: false } => {
             policy.placement() == Placement::Log && !policy.keeps_out()
         }
         _ => false,

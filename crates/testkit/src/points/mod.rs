@@ -82,6 +82,7 @@ pub const RUNS: &[Run] = &[
     drawn("raw pages of objects", |seed| lived(Kind::Objects, 2, seed)),
     drawn("pages of PostgreSQL", |seed| lived(Kind::Postgres, 1, seed)),
     drawn("torture of fragments", |seed| tortured(&["sce"], Effort::LIVES, false, 400, seed)),
+    drawn("slots that survive a crash", |seed| tortured(&["kept"], Effort::QUICK, false, 2000, seed)),
     drawn("lost writes of a slot directory", |seed| {
         tortured(&["tac"], Effort::LOST_WRITES, false, 200, seed)
     }),

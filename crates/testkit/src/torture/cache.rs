@@ -25,6 +25,7 @@ pub(super) type Opened = (Arc<dyn Layer>, Vec<String>);
 impl Cache {
     pub(super) fn target(&self) -> Target {
         match self {
+            Cache::Tier(options) if options.keeps_slots => Target::with_kept_slots(options.policy),
             Cache::Tier(options) => Target::new(options.policy, options.mode),
             Cache::Fragments(_) => Target::FRAGMENTS,
         }
@@ -85,6 +86,12 @@ impl Cache {
     /// Whether dirty pages survive on flash, so that the loss of the flash loses data.
     pub(super) fn keeps_dirty(&self) -> bool {
         self.is_log() && self.tier().is_some_and(|options| options.mode == Mode::WriteBack)
+            || self.keeps_slots()
+    }
+
+    /// Whether slots survive a crash.
+    pub(super) fn keeps_slots(&self) -> bool {
+        self.tier().is_some_and(|options| options.keeps_slots)
     }
 
     /// Whether flash is a log with a directory that survives. Then a copy that was dropped from flash may be
@@ -93,9 +100,9 @@ impl Cache {
         self.tier().is_some_and(|options| options.policy.placement() == Placement::Log)
     }
 
-    /// Whether changed pages may be kept out of a log, so that only the disk has them.
+    /// Whether changed pages may be kept out of a cache that survives, so that only the disk has them.
     pub(super) fn keeps_out(&self) -> bool {
-        self.tier().is_some_and(|options| options.policy.keeps_out())
+        self.keeps_slots() || self.tier().is_some_and(|options| options.policy.keeps_out())
     }
 
     #[cfg(test)]

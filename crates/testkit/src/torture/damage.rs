@@ -77,6 +77,9 @@ fn two_proofs(rng: &mut Rng, cache: &Cache) -> Option<(WriteRange, WriteRange)> 
 fn ranges(rng: &mut Rng, cache: &Cache, flash: &MemoryDevice) -> Option<(WriteRange, WriteRange)> {
     let log = |options: &&TierOptions| options.policy.placement() == Placement::Log;
     let Some(options) = cache.tier().filter(log) else {
+        if cache.keeps_slots() {
+            return of_kept_slots(rng, cache, flash);
+        }
         let proofs = if rng.below(3) == 0 { two_proofs(rng, cache) } else { None };
         return proofs.or_else(|| pages(rng, cache, flash));
     };
@@ -119,6 +122,28 @@ fn ranges(rng: &mut Rng, cache: &Cache, flash: &MemoryDevice) -> Option<(WriteRa
             (group(), group())
         }
     })
+}
+
+/// As [`ranges`], of slots that survive a crash.
+fn of_kept_slots(rng: &mut Rng, cache: &Cache, flash: &MemoryDevice) -> Option<(WriteRange, WriteRange)> {
+    let layout = cache.tier()?.layout();
+    let block = BLOCK_BYTES as u64;
+    let mut places: Vec<WriteRange> = Vec::new();
+    match rng.below(6) {
+        0 => places.extend((0..COPIES).map(|copy| WriteRange { offset: copy * COPY_STRIDE, length: block })),
+        1 => places.extend((0..layout.segments_of_slots()).flat_map(|segment| {
+            let length = layout.segment_bytes();
+            [0, 1].map(|copy| WriteRange { offset: layout.slots_segment_offset(segment, copy), length })
+        })),
+        2 | 3 => {
+            let of_batch = |number| WriteRange { offset: layout.batch_offset(number), length: block };
+            let is_written = |range: &WriteRange| read(flash, *range).iter().any(|byte| *byte != 0);
+            places.extend((0..layout.batch_places()).map(of_batch).filter(is_written));
+        }
+        _ => return pages(rng, cache, flash),
+    }
+    let mut place = || places.get(rng.below(places.len().max(1) as u64) as usize).copied();
+    Some((place()?, place()?))
 }
 
 /// A group that was written again in its place, at the same position, because a crash had left it incomplete.
@@ -333,6 +358,13 @@ pub(super) fn make_unreadable(
             let layout = options.layout();
             let offset = layout.segment_offset(rng.below(layout.segment_places()));
             (WriteRange { offset, length: layout.segment_bytes() }, redundant())
+        }
+        (1, None) if cache.keeps_slots() => {
+            let layout = cache.tier().expect("slots are of a tier").layout();
+            let segment = rng.below(layout.segments_of_slots());
+            let offset = layout.slots_segment_offset(segment, rng.below(2));
+            // Power may have failed while the other copy was written.
+            (WriteRange { offset, length: layout.segment_bytes() }, Rules::silent(cache))
         }
         _ => match ranges(rng, cache, &media.flash) {
             Some((range, _)) => (range, Rules::silent(cache)),

@@ -209,6 +209,7 @@ fn draw_shape(rng: &mut Rng, target: Target) -> Shape {
         background_workers: range(rng, 1, 3) as usize,
         costs: if policy.facts().weighs_costs { draw_costs(rng) } else { Costs::default() },
         write_budget: if policy.facts().weighs_costs { draw_budget(rng) } else { WriteBudget::UNLIMITED },
+        keeps_slots: target.keeps_slots(),
         ..least
     };
     let options = if options.validate().is_ok() { options } else { least };

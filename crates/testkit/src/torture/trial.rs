@@ -284,6 +284,9 @@ impl Trial<'_> {
 
     /// The cache is opened in another mode than that of its creation.
     fn other_mode(&mut self, options: &TierOptions, note: Note<'_>) -> bool {
+        if options.keeps_slots {
+            return true;
+        }
         let cache = Cache::Tier(TierOptions { mode: Mode::WriteThrough, ..options.clone() });
         let shape = Shape { cache, ..self.script.shape.clone() };
         let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.cache) };
@@ -456,7 +459,7 @@ impl Trial<'_> {
             let found_out = is_found_out(&media);
             let rules = Rules::silent(cache);
             let mut shape = self.script.shape.clone();
-            if self.rng.below(4) == 0 {
+            if self.rng.below(4) == 0 && !options.keeps_slots {
                 shape.cache = Cache::Tier(TierOptions { mode: Mode::WriteThrough, ..options.clone() });
             }
             let seed = self.rng.next_u64();

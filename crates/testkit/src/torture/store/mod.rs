@@ -119,11 +119,16 @@ pub(super) struct StoreRun {
 /// The systems of the targets. The disk alone is included only if everything is tortured.
 fn systems(targets: &[Target]) -> Vec<Subject> {
     let wanted = |system: &Subject| match *system {
-        Subject { system: System::Cached(policy), mode } => targets.contains(&Target::new(policy, mode)),
+        Subject { system: System::Cached(policy), keeps_slots: true, .. } => {
+            targets.contains(&Target::with_kept_slots(policy))
+        }
+        Subject { system: System::Cached(policy), mode, .. } => targets.contains(&Target::new(policy, mode)),
         Subject { system: System::Fragments, .. } => targets.contains(&Target::FRAGMENTS),
         Subject { system: System::DiskOnly | System::FlashOnly, .. } => targets == Target::all(),
     };
-    Subject::DRAWN.into_iter().filter(wanted).collect()
+    let kept_alone = targets.iter().all(|target| target.keeps_slots());
+    let drawn = if kept_alone { &Subject::KEPT[..] } else { &Subject::DRAWN[..] };
+    drawn.iter().copied().filter(wanted).collect()
 }
 
 /// Whether the system works without images: only one that destages through a log of its own on flash does.
