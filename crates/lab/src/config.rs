@@ -73,19 +73,21 @@ impl Redo {
         Self::ALL.into_iter().find(|redo| redo.name() == name)
     }
 
-    /// Whether the log notes which pages are durable, and whether it has images, under a system.
-    pub fn notes_and_images(self, system: System) -> (bool, bool) {
+    /// Whether the log notes which pages are durable, and whether it has images, under a system, whose slots
+    /// survive a crash or not.
+    pub fn notes_and_images(self, system: System, keeps_slots: bool) -> (bool, bool) {
         let notes = match self {
             Redo::Plain | Redo::Imaged => false,
             Redo::Noted => true,
-            Redo::Usual => knows_what_is_durable(system),
+            Redo::Usual => knows_what_is_durable(system, keeps_slots),
         };
         (notes, self != Redo::Plain)
     }
 
     /// Whether it is the same as `other` under a system.
     pub fn is_as(self, other: Redo, system: System) -> bool {
-        self.notes_and_images(system) == other.notes_and_images(system)
+        // Where slots survive, both know what is durable, or neither.
+        self.notes_and_images(system, false) == other.notes_and_images(system, false)
     }
 
     /// What it means, for a column or a line.
@@ -99,10 +101,15 @@ impl Redo {
     }
 }
 
-/// FaCE's groups are durable when they are published, so the log can note at no cost what a restart need not
-/// redo. A disk, LC or SCE would have to sync for that; the paper's baseline, PostgreSQL, has no such notes.
-pub fn knows_what_is_durable(system: System) -> bool {
-    matches!(system, System::Cached(policy) if policy.placement() == Placement::Log)
+/// FaCE's groups, and batches of slots that survive a crash, are durable when they are published, so the log
+/// can note at no cost what a restart need not redo. A disk, LC or SCE would have to sync for that; the
+/// paper's baseline, PostgreSQL, has no such notes.
+pub fn knows_what_is_durable(system: System, keeps_slots: bool) -> bool {
+    let knows = |policy: PolicyKind| match policy.placement() {
+        Placement::Log => true,
+        Placement::Slots => keeps_slots && policy.may_keep_slots(),
+    };
+    matches!(system, System::Cached(policy) if knows(policy))
 }
 
 /// Everything common to `bench tpcc` and `bench restart`.
@@ -124,6 +131,8 @@ pub struct BenchConfig {
     pub fragments: FragmentKnobs,
     /// LC's knobs; without meaning for other systems.
     pub lc: LcKnobs,
+    /// What is in the slots survives a crash, of policies with slots that can do so; the papers' do not.
+    pub keeps_slots: bool,
     /// GSC pulls victims from DRAM to fill its groups (FaCE §3.3).
     pub pulls: bool,
     /// How much may be written to flash, of policies that weigh what a write is worth.

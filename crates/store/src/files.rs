@@ -147,8 +147,12 @@ impl Files {
                 let device = device(path, *bytes).map_err(layer("flash"))?;
                 let budget =
                     WriteBudget { bytes_per_day: self.flash_writes_per_day, ..WriteBudget::UNLIMITED };
-                let usual = TierOptions::for_device(*policy, *bytes, page_bytes);
-                Some((device, TierOptions { write_budget: budget, ..usual }))
+                // As the cache on it was made; a new one keeps its slots.
+                let bound = FlashTier::bound_options(&*device, &*disk)?;
+                let may_keep = policy.may_keep_slots();
+                let keeps_slots = bound.map_or(may_keep, |options| options.keeps_slots);
+                let asked = TierOptions { page_bytes, keeps_slots, ..TierOptions::new(*policy, 0) };
+                Some((device, TierOptions { write_budget: budget, ..asked.fitted(*bytes) }))
             }
         };
         Ok(Devices { disk, log, flash, notices })

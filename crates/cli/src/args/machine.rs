@@ -49,6 +49,11 @@ pub struct MachineArgs {
     #[arg(help_heading = "Machine")]
     pub disk_device: String,
 
+    /// What is in the slots of lc, reuse-slots, s3-fifo, lru, fifo, clock and sieve survives a crash, and a
+    /// checkpoint copies no page to disk
+    #[arg(long, help_heading = "Machine")]
+    pub keep_slots: bool,
+
     /// SCE's knobs.
     #[command(flatten)]
     pub fragments: FragmentArgs,

@@ -41,6 +41,9 @@ pub struct WorkerArgs {
     /// Entries of a directory segment
     #[arg(long, default_value = "64000")]
     segment_entries: u32,
+    /// Slots survive a crash
+    #[arg(long)]
+    keep_slots: bool,
     /// SCE's knobs
     #[command(flatten)]
     fragments: FragmentArgs,
@@ -95,7 +98,7 @@ impl WorkerArgs {
             System::Cached(policy) if self.slots > 0 => {
                 let mut tier = TierOptions::new(policy, self.slots);
                 (tier.slots, tier.group_pages) = (self.slots, self.group_pages);
-                tier.segment_entries = self.segment_entries;
+                (tier.segment_entries, tier.keeps_slots) = (self.segment_entries, self.keep_slots);
                 Some(CacheOptions::Slots(tier))
             }
             System::Fragments if self.slots > 0 => {
@@ -165,6 +168,7 @@ mod tests {
             ..TierOptions::new(PolicyKind::FaceGsc, 6400)
         };
         let lc = TierOptions::new(PolicyKind::Lc, 64_000);
+        let kept = TierOptions { keeps_slots: true, ..lc.clone() };
         let knobs = FragmentOptions {
             workers: 2,
             pace_permille: 3,
@@ -173,6 +177,7 @@ mod tests {
         for worker in [
             worker(System::Cached(PolicyKind::FaceGsc), Some(CacheOptions::Slots(gsc))),
             worker(System::Cached(PolicyKind::Lc), Some(CacheOptions::Slots(lc))),
+            worker(System::Cached(PolicyKind::Lc), Some(CacheOptions::Slots(kept))),
             worker(System::Fragments, Some(CacheOptions::Fragments(FragmentOptions::new(64_000)))),
             worker(System::Fragments, Some(CacheOptions::Fragments(knobs))),
             Worker { load: None, warmup: Warmup::Auto, ..worker(System::DiskOnly, None) },

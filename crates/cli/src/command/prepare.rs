@@ -52,6 +52,7 @@ pub fn config(
         disk_device: args.disk_device.clone(),
         fragments: knobs(&args.fragments, systems.contains(&System::Fragments), "--system")?,
         lc: lc_knobs(&args.lc, systems.contains(&System::Cached(PolicyKind::Lc)) && !args.real, "--system")?,
+        keeps_slots: args.keep_slots,
         pulls: true,
         flash_writes_per_day: DailyWrites::Unlimited,
         measured,
@@ -210,6 +211,9 @@ pub fn shown(config: &BenchConfig) -> Vec<(String, String)> {
         ("dirty slots of lc, per mille", config.lc.dirty_permille),
     ] {
         rows.extend(value.map(|value| (knob.to_owned(), value.to_string())));
+    }
+    if config.keeps_slots {
+        rows.push(("slots survive a crash".to_owned(), "where the policy can do so".to_owned()));
     }
     if let Some(real) = &config.real {
         rows.push(("log".into(), real.log.display().to_string()));

@@ -33,6 +33,7 @@ impl CacheOptions {
             System::DiskOnly | System::FlashOnly => None,
             System::Cached(policy) => {
                 let mut options = TierOptions {
+                    keeps_slots: config.keeps_slots && policy.may_keep_slots(),
                     measures_costs: true,
                     write_budget: write_budget(config, policy)?,
                     ..TierOptions::new(policy, pages()?)

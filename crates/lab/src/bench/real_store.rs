@@ -57,6 +57,10 @@ impl RealStore {
         open("flash cache", &self.paths.flash, tier.flash_bytes()).map(Some)
     }
 
+    fn keeps_slots(&self) -> bool {
+        matches!(&self.tier, Some(CacheOptions::Slots(tier)) if tier.keeps_slots)
+    }
+
     /// Opens the devices, creating or growing files. While the machine lives, no other process can.
     ///
     /// # Errors
@@ -71,7 +75,7 @@ impl RealStore {
             pulls: true,
             options: Options {
                 replacement: self.replacement,
-                durable_notes: knows_what_is_durable(self.system),
+                durable_notes: knows_what_is_durable(self.system, self.keeps_slots()),
                 ..store_options(self.frames, Some(self.checkpoint_interval))
             },
             modelled: Vec::new(),

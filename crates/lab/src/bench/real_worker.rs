@@ -11,6 +11,7 @@ use crate::bench::restart::to_mid_interval;
 use crate::bench::tpcc::{paced_clients, warm_up};
 use crate::config::Warmup;
 use anyhow::bail;
+use entresol_engine::TierOptions;
 use entresol_runtime::say;
 use entresol_store::{Replacement, Store};
 use entresol_tpcc::{Acknowledged, Database, LoadConfig, RunConfig, Scale, Seed};
@@ -111,6 +112,9 @@ impl Worker {
         add("--seed", &self.seed.to_string());
         if let Some(Scale { warehouses, items, customers }) = self.load {
             add("--load", &format!("{warehouses},{items},{customers}"));
+        }
+        if let Some(CacheOptions::Slots(TierOptions { keeps_slots: true, .. })) = &store.tier {
+            arguments.push("--keep-slots".into());
         }
         arguments
     }

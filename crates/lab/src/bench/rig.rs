@@ -145,7 +145,7 @@ impl Media {
         let log = build(log_device(&config.flash_device), &self.log)?;
         let flash = self.flash.as_ref().map(|media| build(&config.flash_device, media)).transpose()?;
         let tier = CacheOptions::of(config, run, slots)?;
-        let (durable_notes, full_page_writes) = config.redo.notes_and_images(run.system);
+        let (durable_notes, full_page_writes) = config.redo.notes_and_images(run.system, config.keeps_slots);
         Ok(Rig {
             modelled: [Some(&disk), Some(&log), flash.as_ref()].into_iter().flatten().cloned().collect(),
             disk,

@@ -59,6 +59,7 @@ impl Plan {
             disk_device: "ds4700".into(),
             fragments: FragmentKnobs::default(),
             lc: LcKnobs::default(),
+            keeps_slots: false,
             pulls: true,
             flash_writes_per_day: DailyWrites::Unlimited,
             measured: self.measured,

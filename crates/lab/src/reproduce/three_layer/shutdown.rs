@@ -43,6 +43,7 @@ fn config(effort: Effort, seed: u64) -> BenchConfig {
         disk_device: "ds4700".into(),
         fragments: FragmentKnobs::default(),
         lc: LcKnobs::default(),
+        keeps_slots: false,
         pulls: true,
         flash_writes_per_day: DailyWrites::Unlimited,
         measured: WATCHED,
