@@ -76,7 +76,7 @@ MOVED = "(2000,2001000)"
 
 UPSERT = """
 INSERT INTO rows VALUES (%(w)s, %(k)s, %(v)s, hashed(%(w)s, %(k)s, %(v)s),
-    repeat(hashed(%(w)s, %(k)s, %(v)s), 1 + ((%(v)s + %(k)s) %% 40)::int), ARRAY[(%(v)s %% 97)::int, 1000 + %(k)s],
+    repeat(hashed(%(w)s, %(k)s, %(v)s), 1 + ((%(v)s::int + %(k)s) %% 40)::int), ARRAY[(%(v)s %% 97)::int, 1000 + %(k)s],
     point(%(v)s %% 1000, %(k)s))
 ON CONFLICT (writer, key) DO UPDATE SET version = excluded.version, hashed = excluded.hashed, body = excluded.body,
     words = excluded.words, place = excluded.place
