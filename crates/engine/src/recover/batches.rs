@@ -138,6 +138,10 @@ pub(crate) fn restore(
     slots.resize(options.slots as usize, (None, None));
     let mut batches = reader.batches()?;
     let needed = segments.iter().map(|segment| segment.since).min().unwrap_or(0);
+    if batches.next.saturating_sub(needed) > layout.batch_places() {
+        // The ring has no place for so many: something is forged, or a segment is lost.
+        return Err(reader.lost(needed));
+    }
     let mut missing = Vec::new();
     for number in needed..batches.next {
         let is_durable = number < batches.durable;
