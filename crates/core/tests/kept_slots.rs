@@ -6,7 +6,7 @@ use entresol_core::{
     Admission, BATCH_EMPTIED_MAX, BATCH_PAGES_MAX, CleanPage, Config, Extent, FlushGoal, Job, Lookup, Lsn,
     PageId, Partition, PolicyKind, Position, SlotId, Ticket, WritePage, region_bytes,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use zerocopy::IntoBytes;
 
 const SEGMENTS: u32 = 3;
@@ -58,6 +58,8 @@ struct World {
     newest: Vec<u64>,
     /// The versions that are staged, by position.
     staged: BTreeMap<u64, (PageId, u64)>,
+    /// Pages that are dead, and of which a crash may find an older version until the next flush.
+    dead: BTreeSet<PageId>,
     /// Each page is durable in this version at least.
     durable: Vec<u64>,
     disk: Vec<u64>,
@@ -90,6 +92,7 @@ impl World {
             choices,
             newest: vec![0; pages],
             staged: BTreeMap::new(),
+            dead: BTreeSet::new(),
             durable: vec![0; pages],
             disk: vec![0; pages],
             flash: vec![None; slots as usize],
@@ -148,6 +151,7 @@ impl World {
         match self.with(|partition| partition.evict(page, Lsn(version), dirty, newer)) {
             Admission::Stage { frame, position } => {
                 self.newest[at] = version;
+                self.dead.remove(&page);
                 self.staged.insert(position.0, (page, version));
                 self.with(|partition| partition.staged_with(frame, version as u32));
                 self.entered_though_unwanted += u64::from(returns && newer);
@@ -203,6 +207,7 @@ impl World {
     fn arrive(&mut self, page: PageId, version: u64) {
         let admission = self.with(|partition| partition.slots_mut().unwrap().arrived(page));
         if let Admission::Stage { frame, position } = admission {
+            self.dead.remove(&page);
             self.staged.insert(position.0, (page, version));
             self.with(|partition| partition.staged_with(frame, version as u32));
         }
@@ -221,6 +226,7 @@ impl World {
             } else {
                 self.newest[at] = self.disk[at];
                 self.durable[at] = 0;
+                self.dead.insert(page);
             }
         }
     }
@@ -308,10 +314,17 @@ impl World {
     /// Everything that is staged, and all records, are durable when it ends.
     fn flush(&mut self) {
         let made = self.with(|partition| partition.slots().unwrap().records_made());
+        let dead = std::mem::take(&mut self.dead);
         let mut goal = self.with(|partition| FlushGoal::begin(partition, Extent::Published));
         for _ in 0..10_000 {
             if self.with(|partition| goal.step(partition, true, false)) {
                 assert!(self.with(|partition| partition.slots().unwrap().records_durable()) >= made);
+                // Their owner uses their places on disk again: no older version may be found.
+                for page in dead {
+                    let at = page.0 as usize;
+                    self.newest[at] += 1;
+                    (self.disk[at], self.durable[at]) = (self.newest[at], self.newest[at]);
+                }
                 return;
             }
             self.begin_job();
@@ -364,6 +377,7 @@ impl World {
         let rear = self.with(|partition| partition.window().1.0);
         self.rear = (rear + 1).next_multiple_of(self.config.group_pages.into());
         (self.copying, self.staged) = (None, BTreeMap::new());
+        self.dead.clear();
         let config = self.config;
         Partition::format(self.region.as_mut_bytes(), &config).expect("valid");
         let rear = self.rear;

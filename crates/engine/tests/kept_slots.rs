@@ -134,6 +134,27 @@ fn two_damaged_summaries_are_refused_with_what_to_do() {
     });
 }
 
+/// A checkpoint says which batches there are: if the newest summaries are gone, that is not taken for writes
+/// that power has cut off.
+#[test]
+fn newest_summaries_that_are_lost_are_missed() {
+    simulate(6, || {
+        let options = kept(PolicyKind::Lc);
+        let layout = options.layout();
+        let (tier, devices) = create(&options);
+        (1..=2).for_each(|number| write_all(&tier, number));
+        let (flash, disk) = after_a_crash(&devices);
+        drop(tier);
+        let is_written = |number: &u64| block_of(layout.batch_offset(*number), &*flash)[0] != 0;
+        let last = (0..layout.batch_places()).filter(is_written).max().unwrap();
+        assert!(last > 10 && last + 1 < layout.batch_places(), "{last}");
+        let blank = vec![0; BLOCK_BYTES];
+        (last - 3..=last).for_each(|number| flash.write(layout.batch_offset(number), &blank).unwrap());
+        let refused = FlashTier::open(flash, disk, options).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("the summary of batch"), "{refused}");
+    });
+}
+
 /// The ring of summaries is overwritten many times, while segments are written, and power fails now and then.
 #[test]
 fn many_batches_go_round_the_ring() {
