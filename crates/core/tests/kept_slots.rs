@@ -127,7 +127,12 @@ impl World {
             65..90 => self.end_job(),
             90..93 => self.fetch(),
             93..95 => self.forget(),
-            95 => self.flush(),
+            95 => {
+                self.flush();
+                if self.choices.below(4) == 0 {
+                    self.crash();
+                }
+            }
             _ => self.copy_segment(),
         }
         self.with(|partition| partition.check().expect("no invariant is broken"));
