@@ -5,11 +5,12 @@
 //!   in it, in the order of their numbers.
 //! - `D` is the greatest number below which any summary, or the superblock, calls the batches durable. The
 //!   summary of a batch below `D` that is not in all segments must be there, or be repeated by the next one.
-//! - A batch from `D` on counts if a later summary says that a page has left one of its slots: it was durable
-//!   then. Else it counts if all its pages are as its summary says. No slot of its pages was used again,
-//!   since a durable summary would say that the page had left it. A batch that does not count is as if never
-//!   written. Then the open writes all segments anew, before a page enters: once `D` has passed the batch, it
-//!   would be trusted. It does so, too, if one block alone tells of a batch, as after most power failures.
+//! - A batch from `D` on counts if a later summary shows that it was durable: a page has left one of its
+//!   slots, or one that it emptied was used again. Else it counts if all its pages are as its summary says.
+//!   No slot of its pages was used again, since a durable summary would say that the page had left it. A
+//!   batch that does not count is as if never written. Then the open writes all segments anew, before a page
+//!   enters: once `D` has passed the batch, it would be trusted. It does so, too, if one block alone tells of
+//!   a batch, as after most power failures.
 
 use super::slots::RestoredSlots;
 use crate::api::Survivors;
@@ -101,12 +102,17 @@ impl Batches {
         self.changes.range(needed..).any(|(number, changes)| !changes.is_empty() && once(number))
     }
 
-    /// Whether a page has left one of the slots that batch `number` brought pages to.
-    fn have_left(&self, number: u64, changes: &Changes) -> bool {
+    /// Whether a later summary shows that batch `number` was durable: a page has left one of the slots that
+    /// it brought pages to, or one that it emptied was used again.
+    fn are_followed(&self, number: u64, changes: &Changes) -> bool {
         let is_its = |slot: SlotId| changes.pages.iter().any(|placed| placed.slot == slot);
+        let has_emptied = |slot: SlotId| {
+            changes.emptied.contains(&slot) || changes.pages.iter().any(|placed| placed.from == Some(slot))
+        };
         self.changes.range(number + 1..).any(|(_, later)| {
             let from = later.pages.iter().filter_map(|placed| placed.from);
-            from.chain(later.emptied.iter().copied()).any(is_its)
+            let is_left = from.chain(later.emptied.iter().copied()).any(is_its);
+            is_left || later.pages.iter().any(|placed| has_emptied(placed.slot))
         })
     }
 }
@@ -150,7 +156,7 @@ pub(crate) fn restore(
             None => missing.push(number),
             Some(_) if is_durable => {}
             Some(changes) => {
-                if !batches.have_left(number, changes) && !reader.is_whole(changes)? {
+                if !batches.are_followed(number, changes) && !reader.is_whole(changes)? {
                     points::TORN_BATCH.reach();
                     missing.push(number);
                     // What was written last to these slots is not known.
