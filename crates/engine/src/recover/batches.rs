@@ -19,8 +19,7 @@ use crate::error::flash_error;
 use crate::region::Region;
 use crate::scan::BATCH;
 use crate::{OpenReport, TierError, TierOptions, points, unreadable};
-use entresol_core::{PageId, Position};
-use entresol_core::{SlotId, SlotView};
+use entresol_core::{BATCHES_MAX, PageId, Position, SlotId, SlotView};
 use entresol_device::Device;
 use entresol_format::batch::{self, Changes, Placed};
 use entresol_format::losses::Loss;
@@ -144,7 +143,8 @@ pub(crate) fn restore(
     slots.resize(options.slots as usize, (None, None));
     let mut batches = reader.batches()?;
     let needed = segments.iter().map(|segment| segment.since).min().unwrap_or(0);
-    if batches.next.saturating_sub(needed) > layout.batch_places() {
+    // Those under way may wait for their places, and be repeated.
+    if batches.next.saturating_sub(needed) > layout.batch_places() + BATCHES_MAX as u64 {
         // The ring has no place for so many: something is forged, or a segment is lost.
         return Err(reader.lost(needed));
     }
