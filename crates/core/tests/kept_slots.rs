@@ -169,7 +169,10 @@ impl World {
             Admission::Bypass { .. } => {
                 self.newest[at] = version;
                 if dirty {
-                    assert!(!returns, "page {page} goes past the cache, and its older version may come back");
+                    assert!(
+                        !returns,
+                        "page {page} is written past the cache, and its older version may come back"
+                    );
                     (self.disk[at], self.durable[at]) = (version, version);
                 }
             }
@@ -338,7 +341,7 @@ impl World {
         panic!("a flush does not end: {:?}", self.with(|partition| partition.occupancy()));
     }
 
-    /// Goes on with the copy of a segment, a few slots at a time.
+    /// Continues the copy of a segment, a few slots at a time.
     fn copy_segment(&mut self) {
         let per = self.config.slots.div_ceil(SEGMENTS);
         let (number, from, mut segment) = match self.copying.take() {

@@ -3,7 +3,7 @@
 //! are empty. One sync makes both durable. So segments of the directory and the summaries after them tell
 //! what was in the slots when power failed.
 //!
-//! - A page is never written over a slot in which a crash may have to find a page. Its newer version goes to
+//! - A page is never written over a slot in which a crash may have to find a page. Its newer version takes
 //!   a free slot, and when that is durable, the older slot is free.
 //! - A slot that is emptied otherwise *leaves*: it is free when a durable summary says that it is empty.
 //!   Until then a crash may find its page. So a changed page of which a slot is leaving enters the cache,

@@ -33,7 +33,7 @@ impl Offers {
     ///
     /// 1. A page is read from disk and enters, as a clean copy.
     /// 2. It is written in a form that the cache does not take (an uninitialized page of PostgreSQL). The
-    ///    copy is forgotten in memory, the page goes to disk. Nothing is flushed.
+    ///    copy is forgotten in memory, the page is written to disk. Nothing is flushed.
     /// 3. Power fails. The disk has the new page; the record that the copy is forgotten is lost.
     /// 4. The copy is found again and served. It is clean, so it is never destaged: when its slot is reused,
     ///    the disk serves the new page.
