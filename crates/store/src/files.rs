@@ -22,6 +22,7 @@ pub struct Files {
     log: (PathBuf, u64),
     flash: Option<(PathBuf, u64, PolicyKind)>,
     flash_writes_per_day: Option<u64>,
+    keeps_slots: bool,
 }
 
 /// An open store, and notices for its owner.
@@ -39,7 +40,7 @@ impl Files {
     /// A database and its log without a flash cache.
     pub fn new(disk: impl Into<PathBuf>, disk_bytes: u64, log: impl Into<PathBuf>, log_bytes: u64) -> Self {
         let (disk, log) = ((disk.into(), disk_bytes), (log.into(), log_bytes));
-        Self { disk, log, flash: None, flash_writes_per_day: None }
+        Self { disk, log, flash: None, flash_writes_per_day: None, keeps_slots: false }
     }
 
     /// With a flash cache between memory and the disk.
@@ -53,6 +54,12 @@ impl Files {
     pub fn with_flash_writes_per_day(self, writes: DailyWrites) -> Self {
         let bytes = self.flash.as_ref().map_or(0, |(_, bytes, _)| *bytes);
         Self { flash_writes_per_day: writes.bytes(bytes), ..self }
+    }
+
+    /// A new flash cache keeps what is in its slots over a crash, dirty pages too: with `lc`, `reuse-slots`,
+    /// `s3-fifo`, `lru`, `fifo`, `clock` and `sieve`. One that exists stays as it was made.
+    pub fn with_kept_slots(self) -> Self {
+        Self { keeps_slots: true, ..self }
     }
 
     /// Creates an empty store. Files with valuable content are refused, unless [`Options::overwrite`] is set.
@@ -147,10 +154,8 @@ impl Files {
                 let device = device(path, *bytes).map_err(layer("flash"))?;
                 let budget =
                     WriteBudget { bytes_per_day: self.flash_writes_per_day, ..WriteBudget::UNLIMITED };
-                // As the cache on it was made; a new one keeps its slots.
                 let bound = FlashTier::bound_options(&*device, &*disk)?;
-                let may_keep = policy.may_keep_slots();
-                let keeps_slots = bound.map_or(may_keep, |options| options.keeps_slots);
+                let keeps_slots = bound.map_or(self.keeps_slots, |options| options.keeps_slots);
                 let asked = TierOptions { page_bytes, keeps_slots, ..TierOptions::new(*policy, 0) };
                 Some((device, TierOptions { write_budget: budget, ..asked.fitted(*bytes) }))
             }
