@@ -259,7 +259,8 @@ pub enum ConfigError {
     },
     /// Slots of this policy do not survive.
     #[error(
-        "slots that survive a crash are not possible with policy {policy}; choose lc, reuse-slots, s3-fifo, lru, fifo, clock or sieve"
+        "slots that survive a crash are not possible with policy {policy}; choose one of these: {}",
+        policies_that_keep_slots()
     )]
     KeptSlots {
         /// The policy.
@@ -317,4 +318,10 @@ pub enum ConfigError {
         /// The magic found in the region.
         found: u64,
     },
+}
+
+/// The names of the policies whose slots may survive a crash.
+fn policies_that_keep_slots() -> String {
+    let keep = PolicyKind::ALL.into_iter().filter(|policy| policy.may_keep_slots());
+    keep.map(PolicyKind::name).collect::<Vec<_>>().join(", ")
 }

@@ -25,8 +25,7 @@ const FRAGMENT: u32 = 8;
 const SLOTS: u32 = 25;
 /// Where the cache is to be turned over.
 const FEW: u32 = 8;
-/// Native pages have their checksums, and bytes of somebody else do not. Memory has the proofs of all
-/// fragments, or of three.
+/// Native pages carry a checksum; raw bytes carry none. Memory has the proofs of all fragments, or of three.
 const KINDS: [(PageFormat, u32); 4] =
     [(PageFormat::Native, 0), (PageFormat::Raw, 0), (PageFormat::Native, 3), (PageFormat::Raw, 3)];
 

@@ -4,7 +4,7 @@
 //! - Each slot is brought back by itself: what its segment says, changed by what the batches say that are not
 //!   in it, in the order of their numbers.
 //! - `D` is the greatest number below which any summary, or the superblock, calls the batches durable. The
-//!   summary of a batch below `D` that is not in all segments must be there, or be repeated by the next one.
+//!   summary of a batch below `D` that is not in all segments must be there, or be repeated by another one.
 //! - A batch from `D` on counts if a later summary shows that it was durable: a page has left one of its
 //!   slots, or one that it emptied was used again. Else it counts if all its pages are as its summary says.
 //!   No slot of its pages was used again, since a durable summary would say that the page had left it. A

@@ -20,11 +20,11 @@
 //! - `left` counts the slots that ever left, `taken` those of them that batches took. What left before
 //!   `durable` is recorded durably.
 
-use super::write::{Place, is_overtaken, place_of};
+use super::write::{Place, is_overtaken, place_of, write_of};
 use super::{SlotTable, Slots};
 use crate::contents::Contents;
 use crate::hash::bucket_of;
-use crate::job::{FrameId, Ticket, WriteJob, WritePage, WritePages};
+use crate::job::{Ticket, WriteJob, WritePage, WritePages};
 use crate::policy::{Policy, SlotPolicy, ask, ask_slots};
 use crate::slot::{BUSY, DIRTY, NIL, REFERENCED, VALID};
 use crate::staging::FrameState;
@@ -345,27 +345,13 @@ impl SlotTable<'_> {
     fn place_in_batch(&mut self, contents: &mut Contents<'_>, position: u64, pages: &mut WritePages) -> bool {
         let frame = contents.staging.frame_of(position);
         let entry = contents.pages.directory.staged_entry(frame);
-        let (page, dirty) = {
-            let entry = contents.pages.directory.entry(entry);
-            (entry.page(), entry.has(DIRTY))
-        };
+        let page = contents.pages.directory.entry(entry).page();
         let Some(slot) = self.pop_free(&mut contents.pages, page) else { return false };
         let directory = &mut contents.pages.directory;
         if let Some(older) = directory.find_on_flash(page) {
             directory.entry_mut(older).raise(BUSY);
         }
-        directory.entry_mut(slot).raise(BUSY);
-        let staged = contents.staging.frame_mut(frame);
-        staged.set(FrameState::Writing);
-        pages.push(WritePage {
-            page: Some(page),
-            slot: SlotId(slot),
-            position: Position(position),
-            stamp: super::write::next_generation(&contents.pages.lists, slot).of(Position(position)),
-            frame: FrameId(frame),
-            dirty,
-            lsn: staged.lsn,
-        });
+        pages.push(write_of(contents, position, slot));
         true
     }
 

@@ -44,8 +44,28 @@ pub(super) fn is_overtaken(directory: &PageDirectory<'_>, entry: u32) -> bool {
 }
 
 /// The version of the next write to `slot`.
-pub(super) fn next_generation(lists: &SlotLists<'_>, slot: u32) -> Generation {
+fn next_generation(lists: &SlotLists<'_>, slot: u32) -> Generation {
     Generation::LowByte(lists.generation_byte(slot).wrapping_add(1))
+}
+
+/// Starts the write of the page staged at `position` to `slot`.
+pub(super) fn write_of(contents: &mut Contents<'_>, position: u64, slot: u32) -> WritePage {
+    let frame = contents.staging.frame_of(position);
+    let directory = &mut contents.pages.directory;
+    directory.entry_mut(slot).raise(BUSY);
+    let entry = directory.entry(directory.staged_entry(frame));
+    let (page, dirty) = (entry.page(), entry.has(DIRTY));
+    let staged = contents.staging.frame_mut(frame);
+    staged.set(FrameState::Writing);
+    WritePage {
+        page: Some(page),
+        slot: SlotId(slot),
+        position: Position(position),
+        stamp: next_generation(&contents.pages.lists, slot).of(Position(position)),
+        frame: FrameId(frame),
+        dirty,
+        lsn: staged.lsn,
+    }
 }
 
 impl SlotTable<'_> {
@@ -91,18 +111,7 @@ impl SlotTable<'_> {
             Place::Over(slot) => slot,
             Place::New => self.take_slot(contents, page)?,
         };
-        contents.pages.directory.entry_mut(slot).raise(BUSY);
-        let staged = contents.staging.frame_mut(frame);
-        staged.set(FrameState::Writing);
-        pages.push(WritePage {
-            page: Some(page),
-            slot: SlotId(slot),
-            position: Position(position),
-            stamp: next_generation(&contents.pages.lists, slot).of(Position(position)),
-            frame: FrameId(frame),
-            dirty: contents.pages.directory.entry(entry).has(DIRTY),
-            lsn: staged.lsn,
-        });
+        pages.push(write_of(contents, position, slot));
         Some(WriteJob { ticket: Ticket(slot), one_io: false, completes_group: false })
     }
 
