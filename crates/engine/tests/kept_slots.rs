@@ -183,7 +183,7 @@ fn what_cannot_be_is_refused() {
         (TierOptions { mode: Mode::WriteThrough, ..options.clone() }, "write-back"),
         (TierOptions { page_format: PageFormat::Raw, ..options.clone() }, "database with a log"),
         (TierOptions { keeps_slots: true, ..small(PolicyKind::FaceGsc, 96) }, "face-gsc"),
-        (TierOptions { keeps_slots: true, ..small(PolicyKind::Flashcache, 96) }, "choose lc"),
+        (TierOptions { keeps_slots: true, ..small(PolicyKind::Flashcache, 96) }, "choose one of these: lc"),
     ];
     for (options, told) in cases {
         let refused = options.validate().unwrap_err().to_string();
