@@ -95,6 +95,9 @@ impl Closer {
     /// The next open finds that everything is on flash. `released`: the disk does not need it. `end`: dirty
     /// pages stay, and everything that the owner has logged before it is in the cache.
     fn close_flash(&self, released: bool, end: Option<Lsn>) -> Result<(), TierError> {
+        if let Some(segments) = self.room.slot_segments() {
+            segments.settle()?;
+        }
         let written = self.room.write_directory()?;
         let directory = written.is_some();
         let end = end.filter(|_| written == Some(true));

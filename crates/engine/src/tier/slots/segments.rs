@@ -103,19 +103,37 @@ impl SlotSegments {
             if self.state.is_stopped() {
                 return;
             }
-            let next = match self.directory.with(|partition| partition.slots().map_or(0, |s| s.next_batch()))
-            {
-                Ok(next) => next,
-                Err(gone) => return self.failures.fail(gone.into()),
+            let written = match self.due() {
+                Ok(None) => {
+                    self.failures.segments.wait(seen);
+                    continue;
+                }
+                Ok(Some(segment)) => self.write(segment, &mut scratch),
+                Err(gone) => Err(gone.into()),
             };
-            let (segment, since) = self.oldest();
-            if next < since.saturating_add(self.patience()) {
-                self.failures.segments.wait(seen);
-                continue;
-            }
-            if let Err(error) = self.write(segment, &mut scratch) {
+            if let Err(error) = written {
                 return self.failures.fail(error);
             }
+        }
+    }
+
+    /// The segment that is to be written next. `None`: it is not time, and the task writes no segment.
+    fn due(&self) -> Result<Option<usize>, Gone> {
+        let next = self.directory.with(|partition| partition.slots().map_or(0, |slots| slots.next_batch()))?;
+        let (segment, since) = self.oldest();
+        Ok((next >= since.saturating_add(self.patience())).then_some(segment))
+    }
+
+    /// Waits until no segment is being written, after the last batch: a superblock that calls the cache clean
+    /// follows.
+    pub(crate) fn settle(&self) -> Result<(), TierError> {
+        loop {
+            let seen = self.written.epoch();
+            if self.state.is_stopped() || self.due()?.is_none() {
+                return Ok(());
+            }
+            self.failures.segments.notify_one();
+            self.written.wait_for(seen, LOOK);
         }
     }
 
