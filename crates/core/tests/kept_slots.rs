@@ -261,7 +261,7 @@ impl World {
         assert!(pages.len() <= BATCH_PAGES_MAX);
         let (number, summary) = self.with(|partition| {
             let slots = partition.slots().expect("the pages are in slots");
-            let from = pages.iter().filter_map(|page| slots.moves_from(page.page?));
+            let from = pages.iter().filter_map(|page| Some(slots.moves_from(page.page?)?.slot));
             let emptied: Vec<SlotId> = slots.emptied(ticket).chain(from).collect();
             let named = pages.iter().map(|page| (page.slot, page.page.expect("a page"), page.dirty));
             let summary = Summary { pages: named.collect(), emptied };

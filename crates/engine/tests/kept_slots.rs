@@ -2,10 +2,12 @@
 
 mod support;
 
-use entresol_core::{PageId, PolicyKind};
+use entresol_core::{OlderSlot, PageId, PolicyKind, SlotId};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Source, TierError, TierOptions};
+use entresol_format::batch::{self, Changes, Head, Placed};
 use entresol_format::{BLOCK_BYTES, PageFormat};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use support::{PAGE, build, memory, simulate, small, version, victim};
 
@@ -173,6 +175,48 @@ fn many_batches_go_round_the_ring() {
         }
         let report = entresol_engine::check(&*devices.0, Some(devices.1.clone())).unwrap();
         assert!(report.is_sound() && report.pages > PAGES / 2, "{report}");
+    });
+}
+
+/// A page of a torn batch came from a slot that an earlier batch had freed. That a later batch uses it, too,
+/// does not make the torn one durable.
+#[test]
+fn a_slot_that_another_batch_has_freed_is_no_evidence() {
+    simulate(7, || {
+        let options = kept(PolicyKind::Lc);
+        let layout = options.layout();
+        let (tier, devices) = create(&options);
+        (1..=2).for_each(|number| write_all(&tier, number));
+        let (flash, disk) = after_a_crash(&devices);
+        drop(tier);
+        let mut taken = BTreeSet::new();
+        let summary = |number| batch::decode(&block_of(layout.batch_offset(number), &*flash));
+        let summaries: Vec<batch::Summary> =
+            (0..layout.batch_places()).map_while(|n| summary(n).ok()).collect();
+        for batch::Summary { changes, .. } in &summaries {
+            let from = changes.pages.iter().filter_map(|placed| Some(placed.from?.slot));
+            changes.emptied.iter().copied().chain(from).for_each(|slot| _ = taken.remove(&slot));
+            taken.extend(changes.pages.iter().map(|placed| placed.slot));
+        }
+        let free: Vec<SlotId> = (0..options.slots).map(SlotId).filter(|slot| !taken.contains(slot)).collect();
+        let last = summaries.last().expect("there are batches").head;
+        let from = OlderSlot { slot: free[0], leaves: true };
+        let placed = |page, slot, from| {
+            let page = PageId(page);
+            let placed = Placed { page, slot, from, checksum: 1, generation: 1, dirty: true };
+            Changes { pages: [placed].into_iter().collect(), ..Changes::default() }
+        };
+        for (number, changes) in
+            [(last.number + 1, placed(1, free[1], Some(from))), (last.number + 2, placed(2, free[0], None))]
+        {
+            let mut block = vec![0; BLOCK_BYTES];
+            let head = Head { number, durable: last.number + 1, ..last };
+            batch::encode(&mut block, &head, &changes, None);
+            flash.write(layout.batch_offset(number), &block).unwrap();
+        }
+        let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
+        assert_eq!(report.torn, 2, "{report:?}");
+        assert!(on_flash(&tier, 2) > PAGES / 2);
     });
 }
 

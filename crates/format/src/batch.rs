@@ -9,7 +9,7 @@
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use crate::owners_log::{LOG_POSITION_BYTES, LogPosition, RawLogPosition};
 use arrayvec::ArrayVec;
-use entresol_core::{BATCH_EMPTIED_MAX, BATCH_PAGES_MAX, PageId, SlotId};
+use entresol_core::{BATCH_EMPTIED_MAX, BATCH_PAGES_MAX, OlderSlot, PageId, SlotId};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -21,6 +21,7 @@ pub const PLACES_MIN: u64 = 64;
 pub const SLOTS_OF_A_PLACE: u64 = 32;
 
 const DIRTY: u32 = 1;
+const LEAVES: u32 = 2;
 /// Where the low byte of the version's number is in an entry's flags.
 const GENERATION_SHIFT: u32 = 8;
 /// No slot.
@@ -82,7 +83,7 @@ pub struct Placed {
     /// Its slot.
     pub slot: SlotId,
     /// The slot that an older version of it was in, and that is empty.
-    pub from: Option<SlotId>,
+    pub from: Option<OlderSlot>,
     /// Its checksum: as in its header, or of a page that does not name itself.
     pub checksum: u32,
     /// The low byte of its stamp.
@@ -131,11 +132,13 @@ pub fn encode(block: &mut [u8], head: &Head, changes: &Changes, repeated: Option
         at += bytes.len();
     };
     for placed in changes.pages.iter().chain(&before.pages) {
-        let flags = if placed.dirty { DIRTY } else { 0 } | u32::from(placed.generation) << GENERATION_SHIFT;
+        let dirty = if placed.dirty { DIRTY } else { 0 };
+        let leaves = if placed.from.is_some_and(|from| from.leaves) { LEAVES } else { 0 };
+        let flags = dirty | leaves | u32::from(placed.generation) << GENERATION_SHIFT;
         let raw = RawPlaced {
             page: U64::new(placed.page.0),
             slot: U32::new(placed.slot.0),
-            from: U32::new(placed.from.map_or(NONE, |slot| slot.0)),
+            from: U32::new(placed.from.map_or(NONE, |from| from.slot.0)),
             checksum: U32::new(placed.checksum),
             flags: U32::new(flags),
         };
@@ -197,10 +200,12 @@ pub fn decode(block: &[u8]) -> Result<Summary, BlockFault> {
 }
 
 fn placed(raw: &RawPlaced) -> Placed {
+    let leaves = raw.flags.get() & LEAVES != 0;
+    let older = || OlderSlot { slot: SlotId(raw.from.get()), leaves };
     Placed {
         page: PageId(raw.page.get()),
         slot: SlotId(raw.slot.get()),
-        from: (raw.from.get() != NONE).then(|| SlotId(raw.from.get())),
+        from: (raw.from.get() != NONE).then(older),
         checksum: raw.checksum.get(),
         generation: (raw.flags.get() >> GENERATION_SHIFT) as u8,
         dirty: raw.flags.get() & DIRTY != 0,
@@ -215,7 +220,9 @@ mod tests {
         let placed = |at: u64| Placed {
             page: PageId(seed << 32 | at),
             slot: SlotId((seed + at) as u32),
-            from: at.is_multiple_of(2).then_some(SlotId(at as u32)),
+            from: at
+                .is_multiple_of(2)
+                .then_some(OlderSlot { slot: SlotId(at as u32), leaves: at.is_multiple_of(4) }),
             checksum: (seed * at) as u32,
             generation: (seed + at) as u8,
             dirty: at.is_multiple_of(3),

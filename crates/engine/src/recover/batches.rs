@@ -6,7 +6,7 @@
 //! - `D` is the greatest number below which any summary, or the superblock, calls the batches durable. The
 //!   summary of a batch below `D` that is not in all segments must be there, or be repeated by another one.
 //! - A batch from `D` on counts if a later summary shows that it was durable: a page has left one of its
-//!   slots, or one that it emptied was used again. Else it counts if all its pages are as its summary says.
+//!   slots, or one that it alone emptied was used again. Else it counts if all its pages are as its summary says.
 //!   No slot of its pages was used again, since a durable summary would say that the page had left it. A
 //!   batch that does not count is as if never written. Then the open writes all segments anew, before a page
 //!   enters: once `D` has passed the batch, it would be trusted. It does so, too, if one block alone tells of
@@ -19,7 +19,7 @@ use crate::error::flash_error;
 use crate::region::Region;
 use crate::scan::BATCH;
 use crate::{OpenReport, TierError, TierOptions, points, unreadable};
-use entresol_core::{BATCHES_MAX, PageId, Position, SlotId, SlotView};
+use entresol_core::{BATCHES_MAX, OlderSlot, PageId, Position, SlotId, SlotView};
 use entresol_device::Device;
 use entresol_format::batch::{self, Changes, Placed};
 use entresol_format::losses::Loss;
@@ -102,14 +102,16 @@ impl Batches {
     }
 
     /// Whether a later summary shows that batch `number` was durable: a page has left one of the slots that
-    /// it brought pages to, or one that it emptied was used again.
+    /// it brought pages to, or one that it emptied was used again. A slot that leaves may be used again when
+    /// another batch is durable.
     fn are_followed(&self, number: u64, changes: &Changes) -> bool {
         let is_its = |slot: SlotId| changes.pages.iter().any(|placed| placed.slot == slot);
         let has_emptied = |slot: SlotId| {
-            changes.emptied.contains(&slot) || changes.pages.iter().any(|placed| placed.from == Some(slot))
+            let moved = OlderSlot { slot, leaves: false };
+            changes.emptied.contains(&slot) || changes.pages.iter().any(|placed| placed.from == Some(moved))
         };
         self.changes.range(number + 1..).any(|(_, later)| {
-            let from = later.pages.iter().filter_map(|placed| placed.from);
+            let from = later.pages.iter().filter_map(|placed| placed.from.map(|from| from.slot));
             let is_left = from.chain(later.emptied.iter().copied()).any(is_its);
             is_left || later.pages.iter().any(|placed| has_emptied(placed.slot))
         })
@@ -206,7 +208,7 @@ fn apply(
             *found = (view, generation.or(found.1));
         }
     };
-    let from = changes.pages.iter().filter_map(|placed| placed.from);
+    let from = changes.pages.iter().filter_map(|placed| placed.from.map(|from| from.slot));
     for slot in changes.emptied.iter().copied().chain(from) {
         occupied.remove(&slot);
         set(slots, slot, None, None);

@@ -132,6 +132,16 @@ pub struct BatchView {
     pub rear: Position,
 }
 
+/// A slot with an older version of a page that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OlderSlot {
+    /// The slot.
+    pub slot: SlotId,
+    /// It leaves, and is free as soon as the batch is durable that calls it empty: maybe before the write of
+    /// the newer version is.
+    pub leaves: bool,
+}
+
 impl Slots<'_> {
     /// Whether slots survive a crash.
     pub fn keeps_slots(&self) -> bool {
@@ -157,8 +167,10 @@ impl Slots<'_> {
 
     /// The slot in which a crash finds an older version of `page`, which is being written to another slot.
     /// It is empty when the write is durable.
-    pub fn moves_from(&self, page: PageId) -> Option<SlotId> {
-        self.contents.pages.directory.find_on_flash(page).or_else(|| self.leaving(page)).map(SlotId)
+    pub fn moves_from(&self, page: PageId) -> Option<OlderSlot> {
+        let older = |slot: u32, leaves: bool| OlderSlot { slot: SlotId(slot), leaves };
+        let valid = self.contents.pages.directory.find_on_flash(page).map(|slot| older(slot, false));
+        valid.or_else(|| self.leaving(page).map(|slot| older(slot, true)))
     }
 
     /// The checksum that was given for the staged page of this write; 0 if none are kept.

@@ -119,7 +119,8 @@ impl SlotSegments {
 
     /// The segment that is to be written next. `None`: it is not time, and the task writes no segment.
     fn due(&self) -> Result<Option<usize>, Gone> {
-        let next = self.directory.with(|partition| partition.slots().map_or(0, |slots| slots.next_batch()))?;
+        let next =
+            self.directory.with(|partition| partition.slots().map_or(0, |slots| slots.next_batch()))?;
         let (segment, since) = self.oldest();
         Ok((next >= since.saturating_add(self.patience())).then_some(segment))
     }
