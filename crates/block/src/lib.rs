@@ -21,7 +21,7 @@ mod words;
 
 pub use check::{check_volume, is_of_a_volume};
 pub use config::{ConfigError, VolumeConfig};
-pub use create::{create_volume, create_volume_with};
+pub use create::{create_volume, create_volume_with, write_flash_holes};
 pub use entresol_engine::{DailyWrites, NotABudget};
 pub use journal::{
     Identity, JournalReport, JournalState, Names, NotOurs, Origin, Parts, accept_journal, go_without_journal,

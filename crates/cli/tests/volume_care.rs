@@ -9,7 +9,7 @@ mod support;
 
 use served::{ReadCounts, connect, filled, volume, volume_under};
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -100,6 +100,27 @@ fn create(folder: &Folder) -> Vec<String> {
         ["volume", "create", "data.toml", "--disk", "disk", "--flash", "flash", "--mode", "write-back"];
     let at = |word: &str| if folder.path(word).exists() { folder.at(word) } else { word.to_owned() };
     words.iter().map(|word| if *word == "data.toml" { folder.at(word) } else { at(word) }).collect()
+}
+
+/// Until a file has its blocks, a sync after each write to it takes several times as long.
+#[test]
+fn a_sparse_flash_gets_its_blocks() {
+    for (more, is_filled) in [(None, true), (Some("--sparse"), false)] {
+        let folder = Folder::new();
+        blank(&folder);
+        let blocks = |name: &str| folder.path(name).metadata().unwrap().blocks() * 512;
+        if blocks("flash") > 0 {
+            return println!(
+                "skipped: the file system of {} knows no sparse files",
+                folder.path("").display()
+            );
+        }
+        let mut words = create(&folder);
+        words.extend(more.map(str::to_owned));
+        done(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(blocks("flash") >= 12 << 20, is_filled, "{}", blocks("flash"));
+        assert_eq!(blocks("disk"), 0, "the disk is as its owner made it");
+    }
 }
 
 /// `create` is killed at any moment. The next one makes the volume, if the first has not.

@@ -4,8 +4,9 @@ use super::volume::{absolute, opening};
 use crate::args::CreateArgs;
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::Counted;
 use anyhow::Context;
-use entresol_block::{OpenError, Server, VolumeConfig, create_volume_with, is_half_made};
+use entresol_block::{OpenError, Server, VolumeConfig, create_volume_with, is_half_made, write_flash_holes};
 use entresol_lab::report::{size_of, whole};
 use std::io::Write as _;
 
@@ -80,6 +81,9 @@ pub fn run(args: &CreateArgs) -> Result<(), Failure> {
         Ok(())
     };
     let config = create_volume_with(&config, args.overwrite, persist).map_err(|Making(failure)| failure)?;
+    if !args.sparse {
+        fill(&config);
+    }
     let meaning = match args.mode.as_str() {
         "write-back" => {
             "A flushed write is on flash and reaches the disk later. If the flash device is lost, so are the last writes."
@@ -95,4 +99,15 @@ pub fn run(args: &CreateArgs) -> Result<(), Failure> {
         config.mode,
         config.label.display(),
     ))
+}
+
+/// A flash that is a sparse file gets its blocks. The volume is made: if that fails, it is slower at first.
+fn fill(config: &VolumeConfig) {
+    let bar = Counted::of_bytes("writing the blocks of the flash");
+    if let Err(error) = write_flash_holes(config, &mut |done, total| bar.show(done, total)) {
+        drop(bar);
+        output::notice(&format!(
+            "{error}; the volume is made, but its first writes to flash will be slower: its file has no blocks yet"
+        ));
+    }
 }

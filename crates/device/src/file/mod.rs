@@ -5,6 +5,7 @@
 //! Invariant: when `run` returns, each request of the batch has been carried out in full, or the error names
 //! one that was not.
 
+mod holes;
 mod open;
 mod options;
 
@@ -44,6 +45,16 @@ impl FileDevice {
     /// As there.
     pub fn open_as(path: &Path, name: &Path, options: FileOptions) -> Result<Self, DeviceError> {
         OpenFile::open(path, name, options).map(|file| Self(Arc::new(file)))
+    }
+
+    /// Writes zeros where a file has no written blocks, durably: what is read from it stays the same, and
+    /// later syncs have no blocks to note. `progress` is told bytes done, and in all. Returns these; 0 for a
+    /// block device, and where a file system does not tell of holes.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; what is written so far stays.
+    pub fn write_holes(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, DeviceError> {
+        self.0.write_holes(progress)
     }
 
     /// A message for the owner about the open, if any.
