@@ -253,8 +253,8 @@ pub struct CreateArgs {
     /// Use a flash device that has something on it, which is lost
     #[arg(long)]
     pub overwrite: bool,
-    /// Leave a flash that is a sparse file as it is. Otherwise zeros are written where it has no blocks: until
-    /// it has them, flushed writes take several times as long
+    /// Leave a flash that is a sparse file as it is. Otherwise zeros are written where it has no blocks:
+    /// until it has them, flushed writes take several times as long
     #[arg(long)]
     pub sparse: bool,
 }

@@ -6,7 +6,8 @@
 //! - `D` is the greatest number below which any summary, or the superblock, calls the batches durable. The
 //!   summary of a batch below `D` that is not in all segments must be there, or be repeated by another one.
 //! - A batch from `D` on counts if a later summary shows that it was durable: a page has left one of its
-//!   slots, or one that it alone emptied was used again. Else it counts if all its pages are as its summary says.
+//!   slots, or one that it alone emptied was used again. Else it counts if all its pages are as its
+//!   summary says.
 //!   No slot of its pages was used again, since a durable summary would say that the page had left it. A
 //!   batch that does not count is as if never written. Then the open writes all segments anew, before a page
 //!   enters: once `D` has passed the batch, it would be trusted. It does so, too, if one block alone tells of
