@@ -9,6 +9,7 @@ use entresol_format::batch::{self, Changes, Head, Placed};
 use entresol_format::{BLOCK_BYTES, PageFormat};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use support::{PAGE, build, memory, simulate, small, version, victim};
 
 const PAGES: u64 = 60;
@@ -39,6 +40,13 @@ fn after_a_crash((flash, disk): &Devices) -> Devices {
     (copy(flash), copy(disk))
 }
 
+/// What a power failure leaves after so many versions of all pages.
+fn crashed(options: &TierOptions, versions: u64) -> Devices {
+    let (tier, devices) = create(options);
+    (1..=versions).for_each(|number| write_all(&tier, number));
+    after_a_crash(&devices)
+}
+
 /// How many of all pages are found in this version, and on flash.
 fn on_flash(tier: &FlashTier, number: u64) -> u64 {
     let mut buffer = vec![0; PAGE];
@@ -57,6 +65,13 @@ fn block_of(offset: u64, device: &dyn Device) -> Vec<u8> {
     block
 }
 
+/// The summaries of all batches, of which there are fewer than places.
+fn summaries(options: &TierOptions, flash: &dyn Device) -> Vec<batch::Summary> {
+    let layout = options.layout();
+    let summary = |number| batch::decode(&block_of(layout.batch_offset(number), flash));
+    (0..layout.batch_places()).map_while(|number| summary(number).ok()).collect()
+}
+
 fn flip(offset: u64, device: &dyn Device) {
     let mut block = block_of(offset, device);
     block[100] ^= 1;
@@ -68,10 +83,7 @@ fn dirty_pages_are_found_after_a_crash() {
     for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.may_keep_slots()) {
         simulate(1, move || {
             let options = kept(policy);
-            let (tier, devices) = create(&options);
-            (1..=5).for_each(|number| write_all(&tier, number));
-            let (flash, disk) = after_a_crash(&devices);
-            drop(tier);
+            let (flash, disk) = crashed(&options, 5);
             let (tier, report) = FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap();
             assert!(report.warm && report.notices.is_empty(), "{report:?}");
             assert!(report.dirty > PAGES / 2, "{}: {report:?}", policy.name());
@@ -96,10 +108,7 @@ fn one_damaged_block_of_each_kind_changes_nothing() {
     simulate(2, || {
         let options = kept(PolicyKind::Lc);
         let layout = options.layout();
-        let (tier, devices) = create(&options);
-        (1..=9).for_each(|number| write_all(&tier, number));
-        let (flash, disk) = after_a_crash(&devices);
-        drop(tier);
+        let (flash, disk) = crashed(&options, 9);
         let is_written = |number: &u64| block_of(layout.batch_offset(*number), &*flash)[0] != 0;
         let written: Vec<u64> = (0..layout.batch_places()).filter(is_written).collect();
         assert!(written.len() > 30, "{} batches", written.len());
@@ -123,10 +132,7 @@ fn two_damaged_summaries_are_refused_with_what_to_do() {
     simulate(3, || {
         let options = kept(PolicyKind::ReuseSlots);
         let layout = options.layout();
-        let (tier, devices) = create(&options);
-        write_all(&tier, 1);
-        let (flash, disk) = after_a_crash(&devices);
-        drop(tier);
+        let (flash, disk) = crashed(&options, 1);
         [0, 1].into_iter().for_each(|number| flip(layout.batch_offset(number), &*flash));
         let Err(TierError::Refused(why)) = FlashTier::open(flash, disk, options) else {
             panic!("the cache is opened without two summaries")
@@ -143,10 +149,7 @@ fn newest_summaries_that_are_lost_are_missed() {
     simulate(6, || {
         let options = kept(PolicyKind::Lc);
         let layout = options.layout();
-        let (tier, devices) = create(&options);
-        (1..=2).for_each(|number| write_all(&tier, number));
-        let (flash, disk) = after_a_crash(&devices);
-        drop(tier);
+        let (flash, disk) = crashed(&options, 2);
         let is_written = |number: &u64| block_of(layout.batch_offset(*number), &*flash)[0] != 0;
         let last = (0..layout.batch_places()).filter(is_written).max().unwrap();
         assert!(last > 10 && last + 1 < layout.batch_places(), "{last}");
@@ -185,10 +188,7 @@ fn a_slot_that_another_batch_has_freed_is_no_evidence() {
     simulate(7, || {
         let options = kept(PolicyKind::Lc);
         let layout = options.layout();
-        let (tier, devices) = create(&options);
-        (1..=2).for_each(|number| write_all(&tier, number));
-        let (flash, disk) = after_a_crash(&devices);
-        drop(tier);
+        let (flash, disk) = crashed(&options, 2);
         let mut taken = BTreeSet::new();
         let summary = |number| batch::decode(&block_of(layout.batch_offset(number), &*flash));
         let summaries: Vec<batch::Summary> =
@@ -217,6 +217,53 @@ fn a_slot_that_another_batch_has_freed_is_no_evidence() {
         let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
         assert_eq!(report.torn, 2, "{report:?}");
         assert!(on_flash(&tier, 2) > PAGES / 2);
+    });
+}
+
+/// The newest batches are undecided until an open has proved their pages. From then on their damage is damage.
+#[test]
+fn what_an_open_has_served_is_not_taken_for_cut_off() {
+    simulate(8, || {
+        let options = kept(PolicyKind::Lc);
+        let (tier, devices) = create(&options);
+        write_all(&tier, 1);
+        for page in (0..PAGES).map(PageId) {
+            tier.evict(victim(page, 2, true, true), &build(page, 2)).unwrap();
+        }
+        // Batches, and no checkpoint that decides them.
+        entresol_runtime::sleep(Duration::from_secs(1));
+        let (flash, disk) = after_a_crash(&devices);
+        drop(tier);
+        // Two blocks tell of the newest one, so the open need not write all segments anew.
+        let layout = options.layout();
+        let last = summaries(&options, &*flash).pop().expect("there are batches");
+        let head = Head { number: last.head.number + 1, ..last.head };
+        let mut block = vec![0; BLOCK_BYTES];
+        batch::encode(&mut block, &head, &Changes::default(), Some((last.head.number, &last.changes)));
+        flash.write(layout.batch_offset(head.number), &block).unwrap();
+        let (tier, report) = FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap();
+        assert!(report.pages_verified > 0, "nothing was undecided: {report:?}");
+        let mut buffer = vec![0; PAGE];
+        let served: Vec<u64> = (0..PAGES)
+            .map(PageId)
+            .map(|page| {
+                tier.fetch(page, &mut buffer).unwrap();
+                version(page, &buffer)
+            })
+            .collect();
+        let (flash, disk) = after_a_crash(&(flash, disk));
+        drop(tier);
+        for slot in (0..options.slots).map(SlotId) {
+            let (flash, disk) = after_a_crash(&(flash.clone(), disk.clone()));
+            flip(layout.slot_offset(slot), &*flash);
+            let (tier, _) = FlashTier::open(flash, disk, options.clone()).unwrap();
+            for page in (0..PAGES).map(PageId) {
+                match tier.fetch(page, &mut buffer) {
+                    Ok(_) => assert!(version(page, &buffer) >= served[page.0 as usize]),
+                    Err(error) => assert!(matches!(error, TierError::Damaged { .. }), "{error}"),
+                }
+            }
+        }
     });
 }
 

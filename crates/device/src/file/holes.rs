@@ -3,8 +3,7 @@
 //! times as long.
 
 use super::OpenFile;
-use crate::traits::ZEROS_BYTES;
-use crate::{AlignedBuffer, DeviceError};
+use crate::DeviceError;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -15,7 +14,7 @@ impl OpenFile {
     /// system does not tell of holes.
     ///
     /// # Errors
-    /// [`DeviceError`]; what is written so far stays.
+    /// [`DeviceError`]: some of the zeros may be written.
     pub fn write_holes(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, DeviceError> {
         let failed = |error: std::io::Error| self.error("search for holes", 0, 0, error);
         if !self.file.metadata().map_err(failed)?.is_file() {
@@ -26,15 +25,12 @@ impl OpenFile {
         if total == 0 {
             return Ok(0);
         }
-        let zeros = AlignedBuffer::new(ZEROS_BYTES as usize);
         let mut done = 0;
-        for Range { start, end } in holes {
-            for from in (start..end).step_by(ZEROS_BYTES as usize) {
-                let some = (end - from).min(ZEROS_BYTES);
-                self.write_at(from, &zeros[..some as usize])?;
-                done += some;
+        for hole in holes {
+            self.write_zeros(hole, |bytes| {
+                done += bytes;
                 progress(done, total);
-            }
+            })?;
         }
         self.sync()?;
         Ok(total)
@@ -47,7 +43,10 @@ impl OpenFile {
         let mut at = 0;
         while at < capacity {
             // A file ends with a hole, at least of no bytes.
-            let start = seek(&self.file, SeekFrom::Hole(at))?.next_multiple_of(sector);
+            let start = match seek(&self.file, SeekFrom::Hole(at)) {
+                Err(Errno::INVAL) => break, // the file system does not tell
+                start => start?.next_multiple_of(sector),
+            };
             if start >= capacity {
                 break;
             }

@@ -52,7 +52,7 @@ impl FileDevice {
     /// block device, and where a file system does not tell of holes.
     ///
     /// # Errors
-    /// [`DeviceError`]; what is written so far stays.
+    /// [`DeviceError`]: some of the zeros may be written.
     pub fn write_holes(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, DeviceError> {
         self.0.write_holes(progress)
     }

@@ -19,6 +19,7 @@ use rustix::fs::{
 use rustix::io::{Errno, pwritev};
 use std::fs::{File, OpenOptions};
 use std::io::IoSlice;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -268,12 +269,23 @@ impl OpenFile {
                 Err(error) => return Err(self.error("write of zeros", offset, length, error)),
             }
         }
-        let zeros = AlignedBuffer::new(ZEROS_BYTES.min(length) as usize);
-        for from in (offset..offset + length).step_by(ZEROS_BYTES as usize) {
-            let some = (offset + length - from).min(ZEROS_BYTES) as usize;
-            self.write_at(from, &zeros[..some])?;
-        }
+        self.write_zeros(offset..offset + length, |_| ())?;
         self.counters.count_zeros();
+        Ok(())
+    }
+
+    /// Writes zeros to a range. `written` is told bytes, some at a time.
+    pub(super) fn write_zeros(
+        &self,
+        range: Range<u64>,
+        mut written: impl FnMut(u64),
+    ) -> Result<(), DeviceError> {
+        let zeros = AlignedBuffer::new(ZEROS_BYTES.min(range.end - range.start) as usize);
+        for from in range.clone().step_by(ZEROS_BYTES as usize) {
+            let some = (range.end - from).min(ZEROS_BYTES);
+            self.write_at(from, &zeros[..some as usize])?;
+            written(some);
+        }
         Ok(())
     }
 

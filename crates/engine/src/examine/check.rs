@@ -2,6 +2,7 @@
 //! the content of every current page. With the disk, it also checks that disk and flash agree on which copy
 //! is newer.
 
+use super::compare::{OnFlash, compare_with_disk};
 use super::kept::check_kept;
 use super::report::CheckReport;
 use super::slots::check_slots;
@@ -17,7 +18,7 @@ use crate::{OpenReport, TierError, TierOptions, recover, unreadable};
 use entresol_core::{Directory, Forgotten, Lookup, Mode, PageId, Partition, Placement, Position};
 use entresol_device::Device;
 use entresol_format::superblock::Superblock;
-use entresol_format::{BlockFault, page, summary};
+use entresol_format::{BlockFault, summary};
 use std::sync::Arc;
 
 /// Checks the cache on `flash` and, with `disk`, whether both agree. The cache must not be open.
@@ -306,49 +307,8 @@ impl Pages<'_, '_> {
             self.report.fault(format!("page {} at position {} ({age}): {fault}", entry.page, position.0));
             return Ok(());
         }
-        self.check_against_disk(entry.page, dirty, bytes, disk_page)
-    }
-
-    fn check_against_disk(
-        &mut self,
-        id: PageId,
-        dirty: bool,
-        bytes: &[u8],
-        disk_page: &mut [u8],
-    ) -> Result<(), TierError> {
         let Some(disk) = &self.disk else { return Ok(()) };
-        self.report.disk_pages += 1;
-        let page_format = self.reader.superblock.page_format;
-        if !page_format.names_itself() {
-            disk.read(id, disk_page)?;
-            let mut bytes = bytes.to_vec();
-            page_format.unseal(&mut bytes, id);
-            if page_format.takes(disk_page) {
-                page_format.unseal(disk_page, id);
-            }
-            if !dirty && disk_page != bytes {
-                self.report.fault(format!("page {id} counts as clean, but is another one on disk"));
-            }
-            return Ok(());
-        }
-        let on_flash = page::lsn(bytes).0;
-        match disk.read(id, disk_page) {
-            Err(error @ TierError::Device { .. }) => return Err(error),
-            // The newer version on flash repairs it.
-            Err(_) if dirty => {}
-            Err(error) => self.report.fault(format!("page {id} is clean on flash, but {error}")),
-            Ok(()) => {
-                let on_disk = page::lsn(disk_page).0;
-                if dirty && on_disk > on_flash && !self.reader.superblock.clean {
-                    self.report.older_than_disk += 1;
-                } else if on_disk > on_flash || (!dirty && on_disk != on_flash) {
-                    let state = if dirty { "newer than disk" } else { "the same as on disk" };
-                    self.report.fault(format!(
-                        "page {id} on flash counts as {state}, but its LSN is {on_flash} there and {on_disk} on disk"
-                    ));
-                }
-            }
-        }
-        Ok(())
+        let page = OnFlash { id: entry.page, dirty, bytes };
+        compare_with_disk(self.reader.superblock, disk, &page, disk_page, self.report)
     }
 }

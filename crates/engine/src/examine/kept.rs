@@ -1,6 +1,7 @@
 //! Checks slots that survive a crash: every page that segments and batches name is whole in its slot, and no
 //! older than on disk; a clean one is the same there.
 
+use super::compare::{OnFlash, compare_with_disk};
 use super::report::CheckReport;
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
@@ -49,7 +50,8 @@ pub(super) fn check_kept(
             continue;
         }
         if let Some(disk) = disk {
-            compare(superblock, disk, &view, &on_flash, &mut on_disk, report)?;
+            let page = OnFlash { id: view.page, dirty: view.dirty, bytes: &on_flash };
+            compare_with_disk(superblock, disk, &page, &mut on_disk, report)?;
         }
     }
     Ok(())
@@ -57,37 +59,4 @@ pub(super) fn check_kept(
 
 fn age(view: &SlotView) -> &'static str {
     if view.dirty { "newer than disk" } else { "the disk has it, too" }
-}
-
-/// Compares a page with its copy on disk.
-fn compare(
-    superblock: &Superblock,
-    disk: &DiskPages,
-    view: &SlotView,
-    on_flash: &[u8],
-    on_disk: &mut [u8],
-    report: &mut CheckReport,
-) -> Result<(), TierError> {
-    report.disk_pages += 1;
-    let page_format = superblock.page_format;
-    let flash_lsn = page_format.lsn(on_flash).0;
-    match disk.read(view.page, on_disk) {
-        Err(error @ TierError::Device { .. }) => return Err(error),
-        // The newer version on flash repairs it.
-        Err(_) if view.dirty => {}
-        Err(error) => report.fault(format!("page {} is clean on flash, but {error}", view.page)),
-        Ok(()) => {
-            let disk_lsn = page_format.lsn(on_disk).0;
-            if view.dirty && disk_lsn > flash_lsn && !superblock.clean {
-                report.older_than_disk += 1;
-            } else if disk_lsn > flash_lsn || !view.dirty && disk_lsn != flash_lsn {
-                report.fault(format!(
-                    "page {} on flash counts as {}, but its LSN is {flash_lsn} there and {disk_lsn} on disk",
-                    view.page,
-                    age(view)
-                ));
-            }
-        }
-    }
-    Ok(())
 }

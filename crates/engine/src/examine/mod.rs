@@ -4,6 +4,7 @@
 //! Invariant: this module never writes.
 
 mod check;
+mod compare;
 mod inspect;
 mod kept;
 mod report;

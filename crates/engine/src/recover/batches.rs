@@ -39,9 +39,9 @@ pub(crate) struct KeptSlots {
     pub next: u64,
     /// Batches before it that count as never written.
     pub missing: Vec<u64>,
-    /// Something that a power failure cut off is on flash, or a copy of a segment is damaged, or one block
-    /// alone tells of a batch: the segments are to be written anew.
-    pub is_torn: bool,
+    /// The segments are to be written anew: something that a power failure cut off is on flash, or a copy of a
+    /// segment is damaged, or one block alone tells of a batch.
+    pub rewrites_segments: bool,
 }
 
 impl KeptSlots {
@@ -51,10 +51,15 @@ impl KeptSlots {
         Survivors { epoch, rear, missing, losses: superblock.losses }
     }
 
-    /// What the next epoch does not find of earlier ones: from this batch on.
-    pub(crate) fn loss(&self, superblock: &Superblock) -> Loss {
+    /// What the first superblock of the next epoch, `next`, says before anything else: from which batch on
+    /// earlier ones are not found, and that none that is served from now on was cut off.
+    pub(crate) fn record(&self, next: &mut Superblock) {
         let group = self.missing.iter().copied().min().unwrap_or(self.next);
-        Loss { epoch: superblock.epoch + 1, group }
+        next.losses.note(Loss { epoch: next.epoch, group });
+        // Else the segments say so.
+        if !self.rewrites_segments {
+            next.batches = next.batches.max(self.next);
+        }
     }
 }
 
@@ -190,8 +195,8 @@ pub(crate) fn restore(
     reader.report.dirty = occupancy.dirty.into();
     reader.report.warm = entries > 0;
     reader.report.torn = missing.len() as u64;
-    let is_torn = !missing.is_empty() || reader.is_torn || batches.are_told_once(needed);
-    let kept = KeptSlots { segments, next: batches.next, missing, is_torn };
+    let rewrites_segments = !missing.is_empty() || reader.is_torn || batches.are_told_once(needed);
+    let kept = KeptSlots { segments, next: batches.next, missing, rewrites_segments };
     Ok(RestoredSlots::of_batches(region, kept))
 }
 

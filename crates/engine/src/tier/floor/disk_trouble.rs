@@ -15,10 +15,10 @@
 
 use crate::access::{Access, RunState, Signals};
 use crate::api::DiskState;
-use crate::disk::PageRanges;
+use crate::disk::{DiskPages, PageRanges};
 use crate::options::DiskErrors;
 use crate::{TierError, events, points};
-use entresol_core::PageId;
+use entresol_core::{PageId, WritePage};
 use entresol_runtime::sync::{Rank, TinyMutex, TinyMutexGuard};
 use entresol_runtime::{Time, now, sleep};
 use std::sync::Arc;
@@ -141,6 +141,16 @@ impl DiskTrouble {
             }
         }
         Ok(false)
+    }
+
+    /// Those of `pages` that are written to flash as clean are durable on `disk` when it returns: their owner
+    /// may have written them past the flash.
+    pub(crate) fn make_clean_durable(&self, disk: &DiskPages, pages: &[WritePage]) -> Result<(), TierError> {
+        let clean = || pages.iter().filter(|page| !page.dirty).filter_map(|page| page.page);
+        match self.persist(|| disk.make_durable(clean()))? {
+            true => Ok(()),
+            false => Err(TierError::Refused("the flash tier is closed".to_owned())),
+        }
     }
 
     /// The disk has taken these pages.

@@ -292,12 +292,7 @@ fn resume(
             let RestoredSlots { temperatures_written, first, region, kept, materialised, .. } = slots;
             let survivors = kept.as_ref().map(|kept| kept.survivors(superblock));
             if let Some(kept) = &kept {
-                // With the first superblock of the new epoch, before anything else.
-                next.losses.note(kept.loss(superblock));
-                if !kept.is_torn {
-                    // What is served from now on is never taken for cut off.
-                    next.batches = next.batches.max(kept.next);
-                }
+                kept.record(&mut next);
             }
             let found = FoundSlots { first, directory, temperatures_written, kept, survivors, materialised };
             Ok((next, FoundPages::Slots(found), region))

@@ -236,14 +236,9 @@ impl Writer {
     fn make_clean_pages_durable(&self, pages: &[WritePage]) -> Result<(), TierError> {
         let options = &self.options;
         let go_around = options.keeps_changes_out() || self.has_no_log_above;
-        let is_possible = go_around && !options.disk_may_lack();
-        if !is_possible {
-            return Ok(());
-        }
-        let clean = || pages.iter().filter(|page| !page.dirty).filter_map(|page| page.page);
-        match self.trouble.persist(|| self.disk.make_durable(clean()))? {
-            true => Ok(()),
-            false => Err(TierError::Refused("the flash tier is closed".to_owned())),
+        match go_around && !options.disk_may_lack() {
+            true => self.trouble.make_clean_durable(&self.disk, pages),
+            false => Ok(()),
         }
     }
 

@@ -68,7 +68,7 @@ impl Batches {
     ) -> Result<u64, TierError> {
         let page_bytes = self.flash_pages.page_bytes;
         let (copies, block) = copies.split_at_mut(BATCH_PAGES_MAX * page_bytes);
-        self.make_clean_pages_durable(pages)?;
+        self.trouble.make_clean_durable(&self.disk, pages)?;
         let view = self.compose(job, pages, copies, block)?;
         self.segments.make_room(view.number)?;
         let mut io = ArrayVec::<Io<'_>, { BATCH_PAGES_MAX + 1 }>::new();
@@ -87,15 +87,6 @@ impl Batches {
         let dirty = pages.iter().filter(|page| page.dirty).filter_map(|page| Some((page.page?, page.lsn)));
         let dirty: ArrayVec<(PageId, Lsn), BATCH_PAGES_MAX> = dirty.collect();
         upstream.durable(&dirty, Some(DurableGroup { epoch: self.superblocks.epoch, number }));
-    }
-
-    /// A page that is clean on flash is durable on disk first: its owner may have written it past the flash.
-    fn make_clean_pages_durable(&self, pages: &[WritePage]) -> Result<(), TierError> {
-        let clean = || pages.iter().filter(|page| !page.dirty).filter_map(|page| page.page);
-        match self.trouble.persist(|| self.disk.make_durable(clean()))? {
-            true => Ok(()),
-            false => Err(TierError::Refused("the flash tier is closed".to_owned())),
-        }
     }
 
     /// Fills in the summary of the batch.

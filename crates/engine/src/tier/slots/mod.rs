@@ -88,8 +88,8 @@ pub(crate) struct Slots {
     pub survivors: Option<Survivors>,
     /// Where slots survive a crash.
     pub segments: Option<Arc<SlotSegments>>,
-    /// The open has left out batches that were cut off.
-    is_torn: bool,
+    /// The open needs all segments anew ([`KeptSlots`]).
+    rewrites_segments: bool,
     pub deletions: Arc<Deletions>,
     pub flusher: Arc<Flusher>,
     /// Where no log stands above.
@@ -119,7 +119,7 @@ impl Slots {
             survivors: found.survivors,
             upkeep,
             segments,
-            is_torn: kept.is_torn,
+            rewrites_segments: kept.rewrites_segments,
             deletions,
             materialiser,
             checkpointer,
@@ -130,7 +130,7 @@ impl Slots {
     /// No open after this one finds batches that were cut off.
     pub(crate) fn repair(&self) -> Result<(), TierError> {
         match &self.segments {
-            Some(segments) if self.is_torn => segments.write_all(),
+            Some(segments) if self.rewrites_segments => segments.write_all(),
             _ => Ok(()),
         }
     }
