@@ -220,7 +220,8 @@ fn a_slot_that_another_batch_has_freed_is_no_evidence() {
     });
 }
 
-/// The newest batches are undecided until an open has proved their pages. From then on their damage is damage.
+/// The newest batches are undecided until an open has proved their pages. From then on their damage is
+/// damage.
 #[test]
 fn what_an_open_has_served_is_not_taken_for_cut_off() {
     simulate(8, || {

@@ -1,4 +1,5 @@
-//! Compares a page on flash with its copy on disk: which of both is newer, and whether a clean one is the same.
+//! Compares a page on flash with its copy on disk: which of both is newer, and whether a clean one is
+//! the same.
 
 use super::report::CheckReport;
 use crate::TierError;

@@ -39,8 +39,8 @@ pub(crate) struct KeptSlots {
     pub next: u64,
     /// Batches before it that count as never written.
     pub missing: Vec<u64>,
-    /// The segments are to be written anew: something that a power failure cut off is on flash, or a copy of a
-    /// segment is damaged, or one block alone tells of a batch.
+    /// The segments are to be written anew: something that a power failure cut off is on flash, or a copy of
+    /// a segment is damaged, or one block alone tells of a batch.
     pub rewrites_segments: bool,
 }
 
