@@ -55,7 +55,9 @@ pub use job::{
 pub use mode::{Mode, Route};
 pub use partition::{Occupancy, Partition, Unsaved};
 pub use placement::ring::{CLEANINGS_MAX, HOLDS_MAX};
-pub use placement::slots::{BATCH_EMPTIED_MAX, BATCH_PAGES_MAX, BATCHES_MAX, BatchView, OlderSlot};
+pub use placement::slots::{
+    BATCH_EMPTIED_MAX, BATCH_PAGES_MAX, BATCHES_MAX, BatchView, DurableBatches, OlderSlot,
+};
 pub use placement::{Log, Slots};
 pub use policy::{
     Directory, Facts, Lists, LogFacts, Placement, PlacementFacts, PolicyKind, SecondChances, SlotFacts,

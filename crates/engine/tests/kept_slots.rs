@@ -2,11 +2,11 @@
 
 mod support;
 
-use entresol_core::{OlderSlot, PageId, PolicyKind, SlotId};
+use entresol_core::{BATCHES_MAX, DurableBatches, OlderSlot, PageId, PolicyKind, SlotId, SlotView};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Source, TierError, TierOptions};
 use entresol_format::batch::{self, Changes, Head, Placed};
-use entresol_format::{BLOCK_BYTES, PageFormat};
+use entresol_format::{BLOCK_BYTES, PageFormat, checksum, segment};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -265,6 +265,80 @@ fn what_an_open_has_served_is_not_taken_for_cut_off() {
                 }
             }
         }
+    });
+}
+
+/// A segment was written after a batch was durable, while an older one was under way. It shows that the page
+/// has left its older slot: damage of its newer one is told, and no older version is served.
+#[test]
+fn what_shows_in_a_segment_is_not_taken_for_cut_off() {
+    simulate(9, || {
+        let options = kept(PolicyKind::Lc);
+        let layout = options.layout();
+        let (flash, disk) = crashed(&options, 2);
+        // One block tells of the newest batch: the open writes all segments anew.
+        let last = summaries(&options, &*flash).pop().expect("there are batches").head;
+        flip(layout.batch_offset(last.number), &*flash);
+        let (tier, _) = FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap();
+        let (flash, disk) = after_a_crash(&(flash, disk));
+        drop(tier);
+        let length = layout.segment_bytes() as usize;
+        let segment = |number: u64| {
+            let mut bytes = vec![0; length];
+            flash.read(layout.slots_segment_offset(number, 0), &mut bytes).unwrap();
+            bytes
+        };
+        let used = options.segment_entries as usize * layout.segment_entry_bytes();
+        let slots: Vec<(Option<SlotView>, u8)> = (0..layout.segments_of_slots())
+            .flat_map(|number| {
+                let bytes = segment(number);
+                let entries = &bytes[BLOCK_BYTES..BLOCK_BYTES + used];
+                segment::decode_slots(entries, layout.segment_entry_bytes()).collect::<Vec<_>>()
+            })
+            .collect();
+        let older = slots.iter().position(|(view, _)| view.is_some_and(|view| view.dirty)).unwrap();
+        let newer = slots.iter().position(|(view, _)| view.is_none()).unwrap();
+        let view = slots[older].0.unwrap();
+        let mut next = 0;
+        for number in 0..layout.segments_of_slots() {
+            let mut bytes = segment(number);
+            let (block, payload) = bytes.split_at_mut(BLOCK_BYTES);
+            let entries = &mut payload[..used];
+            let first = number as usize * options.segment_entries as usize;
+            for (at, entry) in (first..).zip(entries.chunks_exact_mut(layout.segment_entry_bytes())) {
+                match at {
+                    _ if at == older => segment::encode_slot(entry, None, 0),
+                    _ if at == newer => segment::encode_slot(entry, Some(view), 1),
+                    _ => {}
+                }
+            }
+            let head = segment::Head::decode(block).unwrap();
+            next = head.since;
+            let mut under_way = [next + 2; BATCHES_MAX];
+            under_way[0] = next;
+            let durable = DurableBatches { below: next + 2, under_way };
+            segment::Head { checksum: checksum::of(entries), durable, ..head }.encode(block);
+            flash.write(layout.slots_segment_offset(number, 0), &bytes).unwrap();
+        }
+        let slot = |at: usize| SlotId(at as u32);
+        let from = Some(OlderSlot { slot: slot(older), leaves: false });
+        let SlotView { page, proof, dirty, .. } = view;
+        let placed = Placed { page, slot: slot(newer), from, checksum: proof, generation: 1, dirty };
+        let changes = Changes { pages: [placed].into_iter().collect(), ..Changes::default() };
+        let mut block = vec![0; BLOCK_BYTES];
+        batch::encode(&mut block, &Head { number: next + 1, durable: next, ..last }, &changes, None);
+        flash.write(layout.batch_offset(next + 1), &block).unwrap();
+        flip(layout.slot_offset(slot(newer)), &*flash);
+        let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
+        // The older one, which was under way.
+        assert_eq!(report.torn, 1, "{report:?}");
+        let mut buffer = vec![0; PAGE];
+        for other in (0..PAGES).map(PageId).filter(|other| *other != page) {
+            tier.fetch(other, &mut buffer).unwrap();
+            assert_eq!(version(other, &buffer), 2, "page {other}");
+        }
+        let error = tier.fetch(page, &mut buffer).unwrap_err();
+        assert!(matches!(error, TierError::Damaged { .. }), "{error}");
     });
 }
 

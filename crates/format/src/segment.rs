@@ -10,7 +10,7 @@
 //! says so.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
-use entresol_core::{PageId, SlotView};
+use entresol_core::{BATCHES_MAX, DurableBatches, PageId, SlotView};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -44,7 +44,9 @@ pub struct RawHeader {
     pub(crate) stale: U32,
     pub(crate) flags: U32,
     pub(crate) since: U64,
-    pub(crate) zero: [u8; 4024],
+    pub(crate) below: U64,
+    pub(crate) under_way: [U64; BATCHES_MAX],
+    pub(crate) zero: [u8; 3952],
 }
 
 /// An entry as stored.
@@ -78,6 +80,8 @@ pub struct Head {
     pub stale_incomplete: bool,
     /// Of slots: what batches below this number say is in the segment. Of a log: 0.
     pub since: u64,
+    /// Of slots: no other batches show in the segment. Of a log: none.
+    pub durable: DurableBatches,
 }
 
 impl Head {
@@ -95,6 +99,8 @@ impl Head {
         raw.stale.set(self.stale);
         raw.flags.set(if self.stale_incomplete { STALE_INCOMPLETE } else { 0 });
         raw.since.set(self.since);
+        raw.below.set(self.durable.below);
+        raw.under_way = self.durable.under_way.map(U64::new);
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, magic, self.segment);
     }
@@ -117,6 +123,10 @@ impl Head {
             stale: raw.stale.get(),
             stale_incomplete: raw.flags.get() & STALE_INCOMPLETE != 0,
             since: raw.since.get(),
+            durable: DurableBatches {
+                below: raw.below.get(),
+                under_way: raw.under_way.map(|number| number.get()),
+            },
         })
     }
 }

@@ -2,7 +2,8 @@
 //! panic.
 
 use entresol_core::{
-    Config, Costs, Forgotten, Lsn, Mode, PageId, Placement, PolicyKind, Position, SlotId, SlotView,
+    Config, Costs, DurableBatches, Forgotten, Lsn, Mode, PageId, Placement, PolicyKind, Position, SlotId,
+    SlotView,
 };
 use entresol_format::label::{Label, Session};
 use entresol_format::losses::Losses;
@@ -82,8 +83,17 @@ fn blocks() -> Vec<(&'static str, Vec<u8>)> {
     out.push(("summary", bytes.clone()));
     let cache = Uuid::from_random(1, 2);
     let (stale, stale_incomplete) = (5, true);
-    let head =
-        segment::Head { segment: 3, cache, entries: 640, checksum: 17, stale, stale_incomplete, since: 7 };
+    let (since, durable) = (7, DurableBatches { below: 12, under_way: [9, 12, 12, 12, 12, 12, 12, 12] });
+    let head = segment::Head {
+        segment: 3,
+        cache,
+        entries: 640,
+        checksum: 17,
+        stale,
+        stale_incomplete,
+        since,
+        durable,
+    };
     head.encode(&mut bytes);
     out.push(("segment", bytes));
     out

@@ -5,8 +5,9 @@
 //!   in it, in the order of their numbers.
 //! - `D` is the greatest number below which any summary, or the superblock, calls the batches durable. The
 //!   summary of a batch below `D` that is not in all segments must be there, or be repeated by another one.
-//! - A batch from `D` on counts if a later summary shows that it was durable: a page has left one of its
-//!   slots, or one that it alone emptied was used again. Else it counts if all its pages are as its
+//!   So must that of a batch which a segment calls durable: its slots may show that pages have moved.
+//! - Another batch from `D` on counts if a later summary shows that it was durable: a page has left one of
+//!   its slots, or one that it alone emptied was used again. Else it counts if all its pages are as its
 //!   summary says.
 //!   No slot of its pages was used again, since a durable summary would say that the page had left it. A
 //!   batch that does not count is as if never written. Then the open writes all segments anew, before a page
@@ -20,7 +21,7 @@ use crate::error::flash_error;
 use crate::region::Region;
 use crate::scan::BATCH;
 use crate::{OpenReport, TierError, TierOptions, points, unreadable};
-use entresol_core::{BATCHES_MAX, OlderSlot, PageId, Position, SlotId, SlotView};
+use entresol_core::{BATCHES_MAX, DurableBatches, OlderSlot, PageId, Position, SlotId, SlotView};
 use entresol_device::Device;
 use entresol_format::batch::{self, Changes, Placed};
 use entresol_format::losses::Loss;
@@ -70,6 +71,15 @@ pub(crate) struct FoundSegment {
     pub since: u64,
     /// The copy that says so: the other one may be overwritten.
     pub copy: u64,
+    /// Of the later ones, no others show in it.
+    durable: DurableBatches,
+}
+
+impl FoundSegment {
+    /// Whether it may show what batch `number` changed, which was durable then.
+    fn may_show(&self, number: u64) -> bool {
+        number >= self.since && self.durable.contain(number)
+    }
 }
 
 /// What is in a slot: its page, and the low byte of the last stamp, if it is known.
@@ -150,6 +160,7 @@ pub(crate) fn restore(
     }
     slots.resize(options.slots as usize, (None, None));
     let mut batches = reader.batches()?;
+    batches.next = segments.iter().map(|segment| segment.durable.below).fold(batches.next, u64::max);
     let needed = segments.iter().map(|segment| segment.since).min().unwrap_or(0);
     // Those under way may wait for their places, and be repeated.
     if batches.next.saturating_sub(needed) > layout.batch_places() + BATCHES_MAX as u64 {
@@ -158,7 +169,7 @@ pub(crate) fn restore(
     }
     let mut missing = Vec::new();
     for number in needed..batches.next {
-        let is_durable = number < batches.durable;
+        let is_durable = number < batches.durable || segments.iter().any(|segment| segment.may_show(number));
         match batches.changes.get(&number) {
             None if is_durable => return Err(reader.lost(number)),
             None => missing.push(number),
@@ -279,10 +290,11 @@ impl Reader<'_> {
             self.report.bytes_read += bytes.len() as u64;
             match self.decode_segment(number, &bytes) {
                 Ok(None) => {}
-                Ok(Some((since, found))) => {
+                Ok(Some((head, found))) => {
                     self.report.segments_read += 1;
+                    let Head { since, durable, .. } = head;
                     if newest.as_ref().is_none_or(|(segment, _)| segment.since < since) {
-                        newest = Some((FoundSegment { since, copy }, found));
+                        newest = Some((FoundSegment { since, copy, durable }, found));
                     }
                 }
                 Err(fault) => faults.push(format!("directory segment {number}, copy {copy}: {fault}")),
@@ -302,7 +314,7 @@ impl Reader<'_> {
     }
 
     /// `None`: nothing of this cache was ever written there.
-    fn decode_segment(&self, number: u64, bytes: &[u8]) -> Result<Option<(u64, Vec<Found>)>, BlockFault> {
+    fn decode_segment(&self, number: u64, bytes: &[u8]) -> Result<Option<(Head, Vec<Found>)>, BlockFault> {
         let (block, payload) = bytes.split_at(BLOCK_BYTES);
         let head = match Head::decode(block) {
             Ok(head) => head,
@@ -326,7 +338,7 @@ impl Reader<'_> {
             return Err(BlockFault::Checksum { expected: head.checksum, found });
         }
         let slots = segment::decode_slots(used, entry_bytes);
-        Ok(Some((head.since, slots.map(|(view, generation)| (view, Some(generation))).collect())))
+        Ok(Some((head, slots.map(|(view, generation)| (view, Some(generation))).collect())))
     }
 
     /// The batches whose summaries are there, or are repeated.

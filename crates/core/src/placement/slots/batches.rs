@@ -132,6 +132,22 @@ pub struct BatchView {
     pub rear: Position,
 }
 
+/// Which batches may show in the slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DurableBatches {
+    /// Below this number all are durable, but those of `under_way`.
+    pub below: u64,
+    /// Those that were under way, and show in no slot. The rest of it repeats `below`.
+    pub under_way: [u64; BATCHES_MAX],
+}
+
+impl DurableBatches {
+    /// Whether batch `number` is one of them.
+    pub fn contain(&self, number: u64) -> bool {
+        number < self.below && !self.under_way.contains(&number)
+    }
+}
+
 /// A slot with an older version of a page that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OlderSlot {
@@ -183,6 +199,13 @@ impl Slots<'_> {
     /// says is in the directory.
     pub fn oldest_batch(&self) -> u64 {
         self.table.batches.as_deref().map_or(0, Batches::oldest)
+    }
+
+    /// The batches that are durable: no other one shows in the slots.
+    pub fn durable_batches(&self) -> DurableBatches {
+        let Some(batches) = self.table.batches.as_deref() else { return DurableBatches::default() };
+        let number = |batch: Batch| if batch.is_under_way != 0 { batch.number } else { batches.next };
+        DurableBatches { below: batches.next, under_way: batches.under_way.map(number) }
     }
 
     /// The number of the next batch.

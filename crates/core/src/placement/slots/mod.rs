@@ -31,7 +31,7 @@ mod restore;
 mod write;
 
 pub(crate) use batches::Batches;
-pub use batches::{BATCH_EMPTIED_MAX, BATCH_PAGES_MAX, BATCHES_MAX, BatchView, OlderSlot};
+pub use batches::{BATCH_EMPTIED_MAX, BATCH_PAGES_MAX, BATCHES_MAX, BatchView, DurableBatches, OlderSlot};
 
 use crate::contents::Contents;
 use crate::job::{Admission, SlotView};

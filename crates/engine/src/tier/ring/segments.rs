@@ -17,7 +17,7 @@ use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::flash::Flash;
 use crate::tier::floor::superblocks::Superblocks;
-use entresol_core::{Position, SlotView};
+use entresol_core::{DurableBatches, Position, SlotView};
 use entresol_format::segment::{self, Head};
 use entresol_format::stale::{RawStale, STALE_BYTES};
 use entresol_format::{BLOCK_BYTES, checksum};
@@ -141,7 +141,9 @@ impl Segments {
         let checksum = checksum::of(&payload[..entries as usize * entry_bytes + stale * STALE_BYTES]);
         let cache = self.superblocks.cache;
         let (entries, stale) = (entries as u32, stale as u32);
-        let head = Head { segment: number, cache, entries, checksum, stale, stale_incomplete, since: 0 };
+        let (since, durable) = (0, DurableBatches::default());
+        let head =
+            Head { segment: number, cache, entries, checksum, stale, stale_incomplete, since, durable };
         head.encode(block);
         let offset = self.flash.layout.segment_offset(number);
         for (at, chunk) in scratch.chunks(CHUNK).enumerate() {

@@ -23,7 +23,7 @@ use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::tier::floor::Floor;
 use crate::tier::floor::flash::Flash;
-use entresol_core::{Directory, Position, SlotId};
+use entresol_core::{Directory, DurableBatches, Position, SlotId};
 use entresol_format::segment::Head;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::{BLOCK_BYTES, Uuid, checksum, temperatures};
@@ -75,7 +75,8 @@ impl Materialiser {
         let cache = self.cache;
         let entries = places as u32;
         let (stale, stale_incomplete, since) = (0, false, 0);
-        let what = Head { segment: nth, cache, entries, checksum, stale, stale_incomplete, since };
+        let durable = DurableBatches::default();
+        let what = Head { segment: nth, cache, entries, checksum, stale, stale_incomplete, since, durable };
         temperatures::encode_head(&what, head);
         let offset = self.flash.layout.temperatures_offset(nth);
         for (at, chunk) in buffer.chunks(CHUNK).enumerate() {

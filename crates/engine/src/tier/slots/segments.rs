@@ -3,6 +3,8 @@
 //!
 //! Invariants:
 //! - The summary of a batch is overwritten only when each segment was written after that batch was durable.
+//! - A segment names the batches that were durable when its entries had been copied. Others show in none
+//!   of them.
 //! - A segment has two copies, and one is overwritten only while the other one is whole. While they differ,
 //!   the older one counts for the first invariant.
 
@@ -160,6 +162,7 @@ impl SlotSegments {
             self.copy_entries(first, bytes)?;
             first += (bytes.len() / entry_bytes) as u32;
         }
+        let durable = self.directory.with(|partition| partition.slots().map(|s| s.durable_batches()))?;
         let head = Head {
             segment: number as u64,
             cache: self.superblocks.cache,
@@ -168,6 +171,7 @@ impl SlotSegments {
             stale: 0,
             stale_incomplete: false,
             since,
+            durable: durable.unwrap_or_default(),
         };
         head.encode(block);
         let first = self.older_copy[number].load(SeqCst);
