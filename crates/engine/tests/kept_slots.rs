@@ -4,7 +4,7 @@ mod support;
 
 use entresol_core::{BATCHES_MAX, DurableBatches, OlderSlot, PageId, PolicyKind, SlotId, SlotView};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Source, TierError, TierOptions};
+use entresol_engine::{DiskLayer, DurableGroup, FlashTier, Layer, Mode, Source, TierError, TierOptions};
 use entresol_format::batch::{self, Changes, Head, Placed};
 use entresol_format::{BLOCK_BYTES, PageFormat, checksum, segment};
 use std::collections::BTreeSet;
@@ -339,6 +339,33 @@ fn what_shows_in_a_segment_is_not_taken_for_cut_off() {
         }
         let error = tier.fetch(page, &mut buffer).unwrap_err();
         assert!(matches!(error, TierError::Damaged { .. }), "{error}");
+    });
+}
+
+/// A batch that is not found stays lost at all later opens: the owner's log may have a note that names it.
+#[test]
+fn what_was_not_found_stays_lost() {
+    simulate(10, || {
+        let options = kept(PolicyKind::Lc);
+        let layout = options.layout();
+        let (mut flash, mut disk) = crashed(&options, 2);
+        let last = summaries(&options, &*flash).pop().expect("there are batches").head;
+        let group = DurableGroup { epoch: last.epoch, number: last.number + 1 };
+        let placed =
+            Placed { page: PageId(1), slot: SlotId(0), from: None, checksum: 1, generation: 1, dirty: true };
+        let changes = Changes { pages: [placed].into_iter().collect(), ..Changes::default() };
+        let mut block = vec![0; BLOCK_BYTES];
+        let head = Head { number: group.number, durable: group.number, ..last };
+        batch::encode(&mut block, &head, &changes, None);
+        flash.write(layout.batch_offset(group.number), &block).unwrap();
+        for open in 0..4 {
+            let (tier, report) = FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap();
+            assert_eq!(report.torn, u64::from(open == 0), "{report:?}");
+            let survivors = tier.survivors().expect("pages survive");
+            assert!(!survivors.have(group), "open {open}: {survivors:?}");
+            assert!(survivors.have(DurableGroup { number: last.number, ..group }), "{survivors:?}");
+            (flash, disk) = after_a_crash(&(flash, disk));
+        }
     });
 }
 

@@ -53,10 +53,10 @@ impl KeptSlots {
     }
 
     /// What the first superblock of the next epoch, `next`, says before anything else: from which batch on
-    /// earlier ones are not found, and that none that is served from now on was cut off.
-    pub(crate) fn record(&self, next: &mut Superblock) {
+    /// those of earlier epochs are not found, and that none that is served from now on was cut off.
+    pub(crate) fn record(&self, superblock: &Superblock, next: &mut Superblock) {
         let group = self.missing.iter().copied().min().unwrap_or(self.next);
-        next.losses.note(Loss { epoch: next.epoch, group });
+        next.losses.note(Loss { epoch: superblock.epoch + 1, group });
         // Else the segments say so.
         if !self.rewrites_segments {
             next.batches = next.batches.max(self.next);

@@ -292,7 +292,7 @@ fn resume(
             let RestoredSlots { temperatures_written, first, region, kept, materialised, .. } = slots;
             let survivors = kept.as_ref().map(|kept| kept.survivors(superblock));
             if let Some(kept) = &kept {
-                kept.record(&mut next);
+                kept.record(superblock, &mut next);
             }
             let found = FoundSlots { first, directory, temperatures_written, kept, survivors, materialised };
             Ok((next, FoundPages::Slots(found), region))
