@@ -23,13 +23,19 @@ impl StagedPages {
     pub(crate) fn drain(&self) -> Result<Position, TierError> {
         self.causes.settle_dead()?;
         let mut goal = self.directory.with(|partition| FlushGoal::begin(partition, Extent::Published))?;
-        self.reach(&mut goal, |_| false, || false)?;
+        let helps = || {
+            self.signals.writes.notify_one();
+            self.signals.background.notify_one();
+            false
+        };
+        self.reach(&mut goal, |_| false, helps)?;
         Ok(goal.rear())
     }
 
     /// Waits until `goal` is reached, or the flash serves no more (false). `needs_group`: the summary of the
     /// group that is open at this position has no room for more records. `helps`: carries out a write that is
-    /// due, so that it waits for no other task; false: there is none.
+    /// due, so that it waits for no other task; or has others do so, if any is due (false). What is due later,
+    /// progress tells.
     pub(crate) fn reach(
         &self,
         goal: &mut FlushGoal,
@@ -44,9 +50,11 @@ impl StagedPages {
             let may_record = self.causes.settle_oldest_record()?;
             // The background tasks, which do this otherwise, may be waiting for room themselves.
             self.causes.settle_dead_if_possible()?;
-            let is_over = self.directory.with(|partition| {
+            let (is_over, needs_room) = self.directory.with(|partition| {
                 let needs_group = needs_group(partition.window().1);
-                goal.step(partition, may_record, needs_group)
+                let is_over = goal.step(partition, may_record, needs_group);
+                // The records may need a group of their own.
+                (is_over, partition.log().is_some_and(|log| log.records_waiting() > 0))
             })?;
             if is_over {
                 return Ok(true);
@@ -54,8 +62,9 @@ impl StagedPages {
             if helps() {
                 continue;
             }
-            self.signals.writes.notify_one();
-            self.signals.background.notify_one();
+            if needs_room {
+                self.signals.background.notify_one();
+            }
             self.signals.await_progress(seen)?;
         }
     }
