@@ -7,6 +7,7 @@ Random writes of 4 KiB, 32 at once, to a disk of 2 GiB behind a flash of 128 MiB
     disk       fio on the disk's file, past the page cache
     nbdkit     its file plug-in over the same file, with its cache (it has no direct I/O)
     qemu-nbd   the same file, past the page cache
+    nbd        nbdkit's memory plug-in: what the protocol costs
     POLICY/wb, POLICY/wt   a volume in write-back and in write-through
 
 Each runs for S seconds after as many that are not counted; the order is another one in each round. Told are writes a
@@ -118,6 +119,7 @@ def main():
         "nbdkit": lambda *how: served(["nbdkit", "-f", "-U", socket, "file", disk], socket, load, *how),
         "qemu-nbd": lambda *how: served(
             ["qemu-nbd", "-t", "-e", "16", "-k", socket, "-f", "raw", "--cache=none", "--aio=native", disk], socket, load, *how),
+        "nbd": lambda *how: served(["nbdkit", "-f", "-U", socket, "memory", str(DISK_BYTES)], socket, load, *how),
     }
     ways |= of_policies(arguments, of_volume)
     rows, names = [], list(ways)

@@ -268,6 +268,18 @@ fn what_an_open_has_served_is_not_taken_for_cut_off() {
     });
 }
 
+/// What a power failure leaves just after an open that has written all segments anew, since one block alone
+/// told of the newest batch.
+fn with_new_segments(options: &TierOptions) -> Devices {
+    let (flash, disk) = crashed(options, 2);
+    let last = summaries(options, &*flash).pop().expect("there are batches").head;
+    flip(options.layout().batch_offset(last.number), &*flash);
+    let (tier, _) = FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap();
+    let left = after_a_crash(&(flash, disk));
+    drop(tier);
+    left
+}
+
 /// A segment was written after a batch was durable, while an older one was under way. It shows that the page
 /// has left its older slot: damage of its newer one is told, and no older version is served.
 #[test]
@@ -275,13 +287,8 @@ fn what_shows_in_a_segment_is_not_taken_for_cut_off() {
     simulate(9, || {
         let options = kept(PolicyKind::Lc);
         let layout = options.layout();
-        let (flash, disk) = crashed(&options, 2);
-        // One block tells of the newest batch: the open writes all segments anew.
+        let (flash, disk) = with_new_segments(&options);
         let last = summaries(&options, &*flash).pop().expect("there are batches").head;
-        flip(layout.batch_offset(last.number), &*flash);
-        let (tier, _) = FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap();
-        let (flash, disk) = after_a_crash(&(flash, disk));
-        drop(tier);
         let length = layout.segment_bytes() as usize;
         let segment = |number: u64| {
             let mut bytes = vec![0; length];
@@ -316,7 +323,7 @@ fn what_shows_in_a_segment_is_not_taken_for_cut_off() {
             next = head.since;
             let mut under_way = [next + 2; BATCHES_MAX];
             under_way[0] = next;
-            let durable = DurableBatches { below: next + 2, under_way };
+            let durable = DurableBatches { from: next, below: next + 2, under_way };
             segment::Head { checksum: checksum::of(entries), durable, ..head }.encode(block);
             flash.write(layout.slots_segment_offset(number, 0), &bytes).unwrap();
         }
@@ -339,6 +346,26 @@ fn what_shows_in_a_segment_is_not_taken_for_cut_off() {
         }
         let error = tier.fetch(page, &mut buffer).unwrap_err();
         assert!(matches!(error, TierError::Damaged { .. }), "{error}");
+    });
+}
+
+/// The newest summary is lost, and a segment was written after its batch: no other one repeats it, and the
+/// page that it moved would be found nowhere.
+#[test]
+fn a_lost_summary_that_a_segment_has_counted_is_missed() {
+    simulate(11, || {
+        let options = kept(PolicyKind::Lru);
+        let layout = options.layout();
+        let (flash, disk) = with_new_segments(&options);
+        let offset = layout.slots_segment_offset(1, 0);
+        let mut block = block_of(offset, &*flash);
+        let head = segment::Head::decode(&block).unwrap();
+        let next = head.since;
+        let durable = DurableBatches { from: next, below: next + 1, under_way: [next + 1; BATCHES_MAX] };
+        segment::Head { since: next + 1, durable, ..head }.encode(&mut block);
+        flash.write(offset, &block).unwrap();
+        let refused = FlashTier::open(flash, disk, options).map(drop).unwrap_err().to_string();
+        assert!(refused.contains(&format!("the summary of batch {next} ")), "{refused}");
     });
 }
 

@@ -44,9 +44,10 @@ pub struct RawHeader {
     pub(crate) stale: U32,
     pub(crate) flags: U32,
     pub(crate) since: U64,
+    pub(crate) from: U64,
     pub(crate) below: U64,
     pub(crate) under_way: [U64; BATCHES_MAX],
-    pub(crate) zero: [u8; 3952],
+    pub(crate) zero: [u8; 3944],
 }
 
 /// An entry as stored.
@@ -99,6 +100,7 @@ impl Head {
         raw.stale.set(self.stale);
         raw.flags.set(if self.stale_incomplete { STALE_INCOMPLETE } else { 0 });
         raw.since.set(self.since);
+        raw.from.set(self.durable.from);
         raw.below.set(self.durable.below);
         raw.under_way = self.durable.under_way.map(U64::new);
         block.copy_from_slice(raw.as_bytes());
@@ -124,6 +126,7 @@ impl Head {
             stale_incomplete: raw.flags.get() & STALE_INCOMPLETE != 0,
             since: raw.since.get(),
             durable: DurableBatches {
+                from: raw.from.get(),
                 below: raw.below.get(),
                 under_way: raw.under_way.map(|number| number.get()),
             },

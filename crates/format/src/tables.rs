@@ -61,7 +61,7 @@ pub fn tables() -> Vec<Table> {
         table!("Summary entry", summary::RawEntry, page lsn checksum flags),
         table!("Position in the owner's log", owners_log::RawLogPosition, timeline reserved lsn digest),
         table!("Record of forgotten pages", stale::RawStale, first last below),
-        table!("Directory segment", segment::RawHeader, header cache entries checksum stale flags since below under_way zero),
+        table!("Directory segment", segment::RawHeader, header cache entries checksum stale flags since from below under_way zero),
         table!("Segment entry", segment::RawEntry, page flags proof),
         table!("Summary of a batch", batch::RawBatch, header cache epoch durable pages emptied pages_before emptied_before repeats),
         table!("Placed page", batch::RawPlaced, page slot from checksum flags),

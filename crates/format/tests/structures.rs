@@ -83,7 +83,8 @@ fn blocks() -> Vec<(&'static str, Vec<u8>)> {
     out.push(("summary", bytes.clone()));
     let cache = Uuid::from_random(1, 2);
     let (stale, stale_incomplete) = (5, true);
-    let (since, durable) = (7, DurableBatches { below: 12, under_way: [9, 12, 12, 12, 12, 12, 12, 12] });
+    let (since, durable) =
+        (7, DurableBatches { from: 4, below: 12, under_way: [9, 12, 12, 12, 12, 12, 12, 12] });
     let head = segment::Head {
         segment: 3,
         cache,

@@ -71,15 +71,8 @@ pub(crate) struct FoundSegment {
     pub since: u64,
     /// The copy that says so: the other one may be overwritten.
     pub copy: u64,
-    /// Of the later ones, no others show in it.
+    /// Of the later ones of its epoch, no others show in it.
     durable: DurableBatches,
-}
-
-impl FoundSegment {
-    /// Whether it may show what batch `number` changed, which was durable then.
-    fn may_show(&self, number: u64) -> bool {
-        number >= self.since && self.durable.contain(number)
-    }
 }
 
 /// What is in a slot: its page, and the low byte of the last stamp, if it is known.
@@ -169,7 +162,8 @@ pub(crate) fn restore(
     }
     let mut missing = Vec::new();
     for number in needed..batches.next {
-        let is_durable = number < batches.durable || segments.iter().any(|segment| segment.may_show(number));
+        let is_durable =
+            number < batches.durable || segments.iter().any(|segment| segment.durable.contain(number));
         match batches.changes.get(&number) {
             None if is_durable => return Err(reader.lost(number)),
             None => missing.push(number),

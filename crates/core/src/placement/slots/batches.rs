@@ -63,6 +63,8 @@ pub(crate) struct Batch {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Batches {
+    /// The number of the first batch since the start.
+    first_of_run: u64,
     /// The number of the next batch.
     next: u64,
     /// Slots that left, ever.
@@ -135,7 +137,9 @@ pub struct BatchView {
 /// Which batches may show in the slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DurableBatches {
-    /// Below this number all are durable, but those of `under_way`.
+    /// The first batch since the start. Of earlier ones nothing is said.
+    pub from: u64,
+    /// From there to below this number all are durable, but those of `under_way`.
     pub below: u64,
     /// Those that were under way, and show in no slot. The rest of it repeats `below`.
     pub under_way: [u64; BATCHES_MAX],
@@ -144,7 +148,7 @@ pub struct DurableBatches {
 impl DurableBatches {
     /// Whether batch `number` is one of them.
     pub fn contain(&self, number: u64) -> bool {
-        number < self.below && !self.under_way.contains(&number)
+        (self.from..self.below).contains(&number) && !self.under_way.contains(&number)
     }
 }
 
@@ -205,7 +209,11 @@ impl Slots<'_> {
     pub fn durable_batches(&self) -> DurableBatches {
         let Some(batches) = self.table.batches.as_deref() else { return DurableBatches::default() };
         let number = |batch: Batch| if batch.is_under_way != 0 { batch.number } else { batches.next };
-        DurableBatches { below: batches.next, under_way: batches.under_way.map(number) }
+        DurableBatches {
+            from: batches.first_of_run,
+            below: batches.next,
+            under_way: batches.under_way.map(number),
+        }
     }
 
     /// The number of the next batch.
@@ -225,7 +233,7 @@ impl Slots<'_> {
     /// After a restart: the number of the first batch.
     pub fn restore_batches(&mut self, next: u64) {
         if let Some(batches) = self.table.batches.as_deref_mut() {
-            batches.next = next;
+            (batches.first_of_run, batches.next) = (next, next);
         }
     }
 
