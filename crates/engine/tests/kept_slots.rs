@@ -220,21 +220,65 @@ fn a_slot_that_another_batch_has_freed_is_no_evidence() {
     });
 }
 
+/// What a power failure leaves of a second version of all pages, in batches that no checkpoint decides.
+fn undecided(options: &TierOptions) -> Devices {
+    let (tier, devices) = create(options);
+    write_all(&tier, 1);
+    for page in (0..PAGES).map(PageId) {
+        tier.evict(victim(page, 2, true, true), &build(page, 2)).unwrap();
+    }
+    entresol_runtime::sleep(Duration::from_secs(1));
+    after_a_crash(&devices)
+}
+
+/// Power fails while an open writes all segments anew. From then on the damage of a batch that shows in those
+/// that were written is damage.
+#[test]
+fn what_shows_in_segments_of_an_open_that_was_cut_off_is_not_taken_for_cut_off() {
+    simulate(12, || {
+        let options = kept(PolicyKind::Lc);
+        let layout = options.layout();
+        let (flash, disk) = undecided(&options);
+        let (before, _) = after_a_crash(&(flash.clone(), disk.clone()));
+        let (tier, report) = FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap();
+        assert!(report.pages_verified > 0, "nothing was undecided: {report:?}");
+        let (flash, disk) = after_a_crash(&(flash, disk));
+        drop(tier);
+        // The others were not written yet.
+        let mut bytes = vec![0; layout.segment_bytes() as usize];
+        for number in 1..layout.segments_of_slots() {
+            for offset in [0, 1].map(|copy| layout.slots_segment_offset(number, copy)) {
+                before.read(offset, &mut bytes).unwrap();
+                flash.write(offset, &bytes).unwrap();
+            }
+        }
+        let mut buffer = vec![0; PAGE];
+        let mut damaged = 0;
+        for slot in (0..options.slots).map(SlotId) {
+            let (flash, disk) = after_a_crash(&(flash.clone(), disk.clone()));
+            flip(layout.slot_offset(slot), &*flash);
+            let (tier, _) = FlashTier::open(flash, disk, options.clone()).unwrap();
+            for page in (0..PAGES).map(PageId) {
+                match tier.fetch(page, &mut buffer) {
+                    Ok(_) => assert_eq!(version(page, &buffer), 2, "slot {slot:?}, page {page}"),
+                    Err(error) => {
+                        assert!(matches!(error, TierError::Damaged { .. }), "{error}");
+                        damaged += 1;
+                    }
+                }
+            }
+        }
+        assert!(damaged > PAGES / 2, "{damaged}");
+    });
+}
+
 /// The newest batches are undecided until an open has proved their pages. From then on their damage is
 /// damage.
 #[test]
 fn what_an_open_has_served_is_not_taken_for_cut_off() {
     simulate(8, || {
         let options = kept(PolicyKind::Lc);
-        let (tier, devices) = create(&options);
-        write_all(&tier, 1);
-        for page in (0..PAGES).map(PageId) {
-            tier.evict(victim(page, 2, true, true), &build(page, 2)).unwrap();
-        }
-        // Batches, and no checkpoint that decides them.
-        entresol_runtime::sleep(Duration::from_secs(1));
-        let (flash, disk) = after_a_crash(&devices);
-        drop(tier);
+        let (flash, disk) = undecided(&options);
         // Two blocks tell of the newest one, so the open need not write all segments anew.
         let layout = options.layout();
         let last = summaries(&options, &*flash).pop().expect("there are batches");

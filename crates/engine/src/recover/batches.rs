@@ -30,6 +30,7 @@ use entresol_format::segment::{self, COPIES_OF_SLOTS, Head};
 use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, BlockFault, Layout, PageFormat, checksum};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// What is needed to go on with batches.
 #[derive(Default)]
@@ -40,6 +41,8 @@ pub(crate) struct KeptSlots {
     pub next: u64,
     /// Batches before it that count as never written.
     pub missing: Vec<u64>,
+    /// Those that count, as far as segments have to say so.
+    pub counted: DurableBatches,
     /// The segments are to be written anew: something that a power failure cut off is on flash, or a copy of
     /// a segment is damaged, or one block alone tells of a batch.
     pub rewrites_segments: bool,
@@ -201,8 +204,19 @@ pub(crate) fn restore(
     reader.report.warm = entries > 0;
     reader.report.torn = missing.len() as u64;
     let rewrites_segments = !missing.is_empty() || reader.is_torn || batches.are_told_once(needed);
-    let kept = KeptSlots { segments, next: batches.next, missing, rewrites_segments };
+    let counted = counted(needed..batches.next, &missing);
+    let kept = KeptSlots { segments, next: batches.next, missing, counted, rewrites_segments };
     Ok(RestoredSlots::of_batches(region, kept))
+}
+
+/// The batches of a range but those that are `missing`. If these are more than can have been under way, the
+/// first ones are left out, with what is before them.
+fn counted(range: Range<u64>, missing: &[u64]) -> DurableBatches {
+    let (before, missing) = missing.split_at(missing.len().saturating_sub(BATCHES_MAX));
+    let mut under_way = [range.end; BATCHES_MAX];
+    under_way[..missing.len()].copy_from_slice(missing);
+    let from = before.last().map_or(range.start, |last| last + 1);
+    DurableBatches { from, below: range.end, under_way }
 }
 
 /// Changes what is known of `slots`; `is_news` says of which of them. `occupied`: those to which batches

@@ -51,7 +51,7 @@ use entresol_format::{BLOCK_BYTES, Layout, LogPosition, PageFormat};
 use entresol_objects::ObjectsConfig;
 use std::sync::Arc;
 
-pub(crate) use batches::{FoundSegment, KeptSlots, prove_kept};
+pub(crate) use batches::{KeptSlots, prove_kept};
 pub(crate) use objects::{ObjectBlocks, RestoredNames, SnapshotCopy, log_offset, snapshot_offset};
 pub(crate) use segments::read_segment;
 pub(crate) use slots::{RestoredSlots, read_directory, restore_slots};

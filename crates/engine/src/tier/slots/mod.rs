@@ -105,7 +105,7 @@ impl Slots {
         let upkeep = found.directory.map(|directory| Arc::new(Upkeep::new(floor, directory)));
         let kept = found.kept.unwrap_or_default();
         let keeps_slots = floor.access.options.keeps_slots;
-        let segments = keeps_slots.then(|| Arc::new(SlotSegments::new(floor, &kept.segments)));
+        let segments = keeps_slots.then(|| Arc::new(SlotSegments::new(floor, &kept)));
         let batches = segments.as_ref().map(|segments| Batches::new(floor, segments));
         let cleaner = Arc::new(Cleaner::new(floor));
         let materialiser = Arc::new(Materialiser::new(floor, found.temperatures_written));

@@ -12,13 +12,13 @@ use crate::TierError;
 use crate::access::{Directory, RunState};
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use crate::recover::FoundSegment;
+use crate::recover::KeptSlots;
 use crate::signal::Signal;
 use crate::tier::floor::Floor;
 use crate::tier::floor::failures::Failures;
 use crate::tier::floor::flash::Flash;
 use crate::tier::floor::superblocks::Superblocks;
-use entresol_core::SlotId;
+use entresol_core::{DurableBatches, SlotId};
 use entresol_format::segment::{self, COPIES_OF_SLOTS, Head};
 use entresol_format::{BLOCK_BYTES, checksum};
 use entresol_shm::Gone;
@@ -45,17 +45,19 @@ pub(crate) struct SlotSegments {
     since: Vec<AtomicU64>,
     /// By segment: the copy that is overwritten first.
     older_copy: Vec<AtomicU64>,
+    /// What the open took for durable.
+    counted: DurableBatches,
     /// A segment was written.
     written: Signal,
 }
 
 impl SlotSegments {
-    /// `found`: by the open; empty in a new cache.
-    pub(crate) fn new(floor: &Floor, found: &[FoundSegment]) -> Self {
+    /// `found`: by the open; nothing in a new cache.
+    pub(crate) fn new(floor: &Floor, found: &KeptSlots) -> Self {
         let segments = floor.flash.layout.segments_of_slots() as usize;
-        let found = || (0..segments).map(|at| found.get(at).copied().unwrap_or_default());
-        let since = found().map(|segment| AtomicU64::new(segment.since)).collect();
-        let older_copy = found().map(|segment| AtomicU64::new(1 - segment.copy)).collect();
+        let segment = || (0..segments).map(|at| found.segments.get(at).copied().unwrap_or_default());
+        let since = segment().map(|segment| AtomicU64::new(segment.since)).collect();
+        let older_copy = segment().map(|segment| AtomicU64::new(1 - segment.copy)).collect();
         Self {
             older_copy,
             directory: floor.access.directory.clone(),
@@ -65,6 +67,7 @@ impl SlotSegments {
             failures: floor.failures.clone(),
             entries: floor.access.options.segment_entries,
             since,
+            counted: found.counted,
             written: Signal::default(),
         }
     }
@@ -110,7 +113,7 @@ impl SlotSegments {
                     self.failures.segments.wait(seen);
                     continue;
                 }
-                Ok(Some(segment)) => self.write(segment, &mut scratch),
+                Ok(Some(segment)) => self.write(segment, None, &mut scratch),
                 Err(gone) => Err(gone.into()),
             };
             if let Err(error) = written {
@@ -141,13 +144,20 @@ impl SlotSegments {
     }
 
     /// Writes all segments: after an open that has left out what a power failure cut off, so that the next
-    /// one does not find it.
+    /// one does not find it. Each says which batches this open has taken for durable: if this is cut off, the
+    /// next open may find damage in one that shows in those that were written.
     pub(crate) fn write_all(&self) -> Result<(), TierError> {
         let mut scratch = AlignedBuffer::new(0);
-        (0..self.since.len()).try_for_each(|segment| self.write(segment, &mut scratch))
+        (0..self.since.len()).try_for_each(|segment| self.write(segment, Some(self.counted), &mut scratch))
     }
 
-    fn write(&self, number: usize, scratch: &mut AlignedBuffer) -> Result<(), TierError> {
+    /// `counted`: what is durable, if not what was written since the open.
+    fn write(
+        &self,
+        number: usize,
+        counted: Option<DurableBatches>,
+        scratch: &mut AlignedBuffer,
+    ) -> Result<(), TierError> {
         let layout = &self.flash.layout;
         if scratch.is_empty() {
             *scratch = AlignedBuffer::new(layout.segment_bytes() as usize);
@@ -162,7 +172,7 @@ impl SlotSegments {
             self.copy_entries(first, bytes)?;
             first += (bytes.len() / entry_bytes) as u32;
         }
-        let durable = self.directory.with(|partition| partition.slots().map(|s| s.durable_batches()))?;
+        let written = self.directory.with(|partition| partition.slots().map(|s| s.durable_batches()))?;
         let head = Head {
             segment: number as u64,
             cache: self.superblocks.cache,
@@ -171,7 +181,7 @@ impl SlotSegments {
             stale: 0,
             stale_incomplete: false,
             since,
-            durable: durable.unwrap_or_default(),
+            durable: counted.or(written).unwrap_or_default(),
         };
         head.encode(block);
         let first = self.older_copy[number].load(SeqCst);
