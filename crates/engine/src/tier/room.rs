@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// What an open has found, by the placement of the policy.
 pub(crate) enum FoundPages {
     Ring(FoundRing),
-    Slots(FoundSlots),
+    Slots(Box<FoundSlots>),
 }
 
 impl FoundPages {
@@ -27,7 +27,7 @@ impl FoundPages {
     pub(crate) fn empty(options: &TierOptions, superblock: &Superblock) -> Self {
         match options.policy.placement() {
             Placement::Log => FoundPages::Ring(FoundRing::default()),
-            Placement::Slots => FoundPages::Slots(FoundSlots::empty(options, superblock)),
+            Placement::Slots => FoundPages::Slots(Box::new(FoundSlots::empty(options, superblock))),
         }
     }
 }
@@ -43,7 +43,7 @@ impl Room {
     pub(crate) fn new(floor: &Floor, found: FoundPages) -> Self {
         match found {
             FoundPages::Ring(found) => Room::Ring(Arc::new(Ring::new(floor, found))),
-            FoundPages::Slots(found) => Room::Slots(Arc::new(Slots::new(floor, found))),
+            FoundPages::Slots(found) => Room::Slots(Arc::new(Slots::new(floor, *found))),
         }
     }
 

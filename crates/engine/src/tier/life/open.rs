@@ -295,7 +295,7 @@ fn resume(
                 kept.record(superblock, &mut next);
             }
             let found = FoundSlots { first, directory, temperatures_written, kept, survivors, materialised };
-            Ok((next, FoundPages::Slots(found), region))
+            Ok((next, FoundPages::Slots(Box::new(found)), region))
         }
         ReadBack::Nothing => {
             let mut found = FoundPages::empty(options, &next);
