@@ -31,6 +31,8 @@
 //! ring, after each group:       margin takes a sixteenth of the greatest w × uses of those that leave;
 //!                               stays_from grows by a 32nd if more than `share` of 64 stayed, else shrinks by
 //!                               one, between the threshold and 1
+//! ring, for each group's pages   the same with the next group of the ring, as if it were at the front
+//!   kept out without a dequeue:
 //! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
 //!                               shrinks by a 20th if flash took less than 8/10 of the disk's time; from 1/10
 //!                               (at first, and while costs are unknown) to 6/10
@@ -71,6 +73,7 @@
 mod evidence;
 mod hand;
 mod hazard;
+mod look;
 mod note;
 mod rewrites;
 mod run;
@@ -140,8 +143,9 @@ impl Policy for Reuse {
         memory.observe(load);
     }
 
-    fn on_bypass(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {
+    fn on_bypass(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {
         memory.keep_out(offer);
+        memory.look(pages, Self::chances_max);
     }
 
     fn on_stage(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {

@@ -161,13 +161,28 @@ impl LogModel {
     /// The hands move, if it is time to.
     pub(super) fn meet(&mut self) {
         if self.evidence.hands_move() {
-            let slots = u64::from(self.config.slots);
-            let published = self.versions.iter().filter(|(_, version)| version.published);
-            let valid = published.filter(|(at, v)| self.newest_published(v.page) == Some(**at));
-            let in_slots: BTreeMap<u64, (Note, bool)> =
-                valid.map(|(at, version)| (at % slots, (version.note, version.dirty))).collect();
+            let in_slots = self.in_slots();
             self.evidence.meet(|slot| in_slots.get(&slot).copied());
         }
+    }
+
+    /// By slot: the note on the page in it, and whether it is dirty.
+    fn in_slots(&self) -> BTreeMap<u64, (Note, bool)> {
+        let slots = u64::from(self.config.slots);
+        let published = self.versions.iter().filter(|(_, version)| version.published);
+        let valid = published.filter(|(at, v)| self.newest_published(v.page) == Some(**at));
+        valid.map(|(at, version)| (at % slots, (version.note, version.dirty))).collect()
+    }
+
+    /// A page was kept out.
+    pub(super) fn look(&mut self) {
+        let group_pages = self.group();
+        let Some(group) = self.evidence.looks_at(group_pages) else { return };
+        let slots = group * group_pages..(group + 1) * group_pages;
+        let in_slots = self.in_slots();
+        let weights = in_slots.range(slots).map(|(_, (note, dirty))| self.evidence.weight(*note, *dirty));
+        let weights = weights.collect();
+        self.evidence.review(weights, group_pages, group_pages - (group_pages / 8).max(1));
     }
 
     /// The group from this position on is dequeued.

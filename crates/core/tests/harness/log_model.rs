@@ -226,6 +226,7 @@ impl Model for LogModel {
         if self.is_kept_out(page, dirty, fdirty) {
             assert_eq!(got, Admission::Bypass { stale: false }, "page {page} is kept out");
             self.evidence.keep_out(page, dirty);
+            self.look();
             return;
         }
         match got {

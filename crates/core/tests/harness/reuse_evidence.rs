@@ -125,6 +125,9 @@ pub struct Evidence {
     misses: u64,
     /// Ring: a group was dequeued.
     has_dequeued: bool,
+    /// Ring: pages kept out since the last dequeue or look, and looks so far.
+    kept_out: u64,
+    looks: u64,
     /// Ring: the least weight of pages that stay.
     pub stays_from: u64,
     /// On average, ring: the greatest weight of pages that left; slots: the value of victims.
@@ -170,6 +173,8 @@ impl Evidence {
             one,
             misses: 0,
             has_dequeued: false,
+            kept_out: 0,
+            looks: 0,
             stays_from: (CERTAIN / 10).max(u64::from(costs(config).write_worth_permille) * CERTAIN / 1000),
             share: first_share(&costs(config)),
             turned: 0,
@@ -303,9 +308,26 @@ impl Evidence {
     }
 
     /// A group of so many pages is dequeued, whose valid ones have these weights. At most `most` stay.
-    pub fn dequeue(&mut self, mut weights: Vec<u64>, group_pages: u64, most: u64) {
+    pub fn dequeue(&mut self, weights: Vec<u64>, group_pages: u64, most: u64) {
         self.has_dequeued = true;
+        self.kept_out = 0;
         self.turn(group_pages);
+        self.review(weights, group_pages, most);
+    }
+
+    /// Ring: a page is kept out. The number of the group that is to be reviewed now, if one is.
+    pub fn looks_at(&mut self, group_pages: u64) -> Option<u64> {
+        self.kept_out += 1;
+        if !self.has_dequeued || self.kept_out < group_pages {
+            return None;
+        }
+        self.kept_out = 0;
+        self.looks += 1;
+        Some((self.looks - 1) % (self.slots / group_pages))
+    }
+
+    /// The valid pages of a group of so many have these weights. At most `most` would stay.
+    pub fn review(&mut self, mut weights: Vec<u64>, group_pages: u64, most: u64) {
         weights.sort();
         let mut staying = 0;
         while staying < most && weights.last().is_some_and(|best| *best >= self.stays_from) {

@@ -2,7 +2,6 @@
 //!
 //! - [`Time`] is counted in misses of DRAM, in epochs.
 //! - Of each page there is a [`Note`], in which its class is, and of each class a [`Hazard`].
-//!
 //! - A page must be worth a [`Threshold`] to be written. Work is counted and multiplied by what it costs.
 //! - A *share* of each group stays in the ring ([`Share`]).
 //!
@@ -15,6 +14,7 @@ use super::super::ghost::{Ghosts, words_for};
 use super::super::{Memory, Offer};
 use super::hand::Hand;
 use super::hazard::{CERTAIN, Hazard};
+use super::look::Look;
 use super::note::{CLASSES, NEW, Note, number_of};
 use super::rewrites::Rewrites;
 use super::run::Run;
@@ -45,6 +45,7 @@ const MARGIN_OF: u64 = 16;
 /// In slots a page enters only if it is worth at least this fraction of the margin: both are estimates, and
 /// an exchange costs a write.
 const WORTH: (u32, u32) = (3, 2);
+
 /// Scalars.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -61,8 +62,8 @@ struct Head {
     drawn: u32,
     /// Slot placement: the run of destages that was begun last.
     run: Run,
-    /// Log placement: dequeues so far, at most 1.
-    dequeues: u32,
+    /// Log placement: what is seen of the ring while no group is dequeued.
+    look: Look,
     /// Log placement: the least weight of pages that stay.
     stays_from: u32,
     /// Log placement: the share of a group above which `stays_from` grows.
@@ -118,8 +119,7 @@ impl<'r> Memory<'r> for Evidence<'r> {
         let head = &mut *self.head;
         head.time = Time::of_slots(sizes.slots);
         head.slots = sizes.slots;
-        head.rewrites = Rewrites::NONE;
-        head.threshold = Threshold::FIRST;
+        (head.rewrites, head.look, head.threshold) = (Rewrites::NONE, Look::NONE, Threshold::FIRST);
         (head.stays_from, head.share) = (head.threshold.least(), Share::OF_UNKNOWN_COSTS);
         // Counts fade, so that they stay below eight for each slot.
         head.one = 1 << sizes.slots.leading_zeros().saturating_sub(3).min(8);
@@ -133,20 +133,6 @@ impl<'r> Memory<'r> for Evidence<'r> {
 /// The margin with one more of those whose mean it is.
 fn with_one_more(margin: u32, value: u32) -> u32 {
     ((u64::from(margin) * (MARGIN_OF - 1) + u64::from(value)) / MARGIN_OF) as u32
-}
-
-/// The uses that a page promises until the ring has turned: the chance of one. Of a page that was used before
-/// its rate counts, too, since it may stay for more turns: in a loop longer than the ring no use comes in
-/// time, but many come later. A constant rate `r` has a chance of `1 - e^-r`, more than `r / (1 + r)`. As a
-/// rate counts for the latter, it matters only for pages whose uses come late.
-fn promised(hazard: &Hazard, class: u32, age: u32) -> u32 {
-    let chance = hazard.chance(age);
-    if class == NEW {
-        return chance;
-    }
-    let rate = u64::from(hazard.value(age)) * u64::from(EPOCHS);
-    let by_rate = rate * u64::from(CERTAIN) / (rate + u64::from(CERTAIN));
-    chance.max(by_rate as u32)
 }
 
 impl Evidence<'_> {
@@ -253,11 +239,25 @@ impl Evidence<'_> {
         let group_pages = slots.len() as u32;
         let counted = self.head.recent.times(&self.head.times);
         self.head.share.turn(group_pages, self.head.slots, counted);
+        self.head.look.dequeued(group_pages);
+        self.review(pages, slots, most);
+    }
+
+    /// A page was kept out of the ring; at most so many pages of a group of the given length stay.
+    pub(super) fn look(&mut self, pages: &Pages<'_>, most: impl FnOnce(u32) -> u32) {
+        if let Some(group) = self.head.look.kept_out(self.head.slots) {
+            let most = most(group.len() as u32);
+            self.review(pages, group, most);
+        }
+    }
+
+    /// Learns from a group that is, or might be, dequeued what pages that enter displace, and which stay.
+    fn review(&mut self, pages: &Pages<'_>, slots: Range<u32>, most: u32) {
+        let group_pages = slots.len() as u32;
         let valid = slots.filter(|slot| pages.directory.entry(*slot).has(VALID));
-        let mut weights: ArrayVec<u32, GROUP_PAGES_MAX> =
-            valid.map(|slot| self.weight(pages, slot)).collect();
+        let weights = valid.map(|slot| self.weight(pages, slot));
+        let mut weights: ArrayVec<u32, GROUP_PAGES_MAX> = weights.collect();
         let head = &mut *self.head;
-        head.dequeues = 1;
         let likely = weights.iter().filter(|weight| **weight >= head.stays_from).count();
         let staying = likely.min(most as usize);
         if staying < weights.len() {
@@ -285,7 +285,7 @@ impl Evidence<'_> {
 
     /// Whether a group of the ring was ever dequeued.
     pub(super) fn has_dequeued(&self) -> bool {
-        self.head.dequeues > 0
+        self.head.look.has_dequeued()
     }
 
     /// The page of `entry` is fetched.
@@ -427,7 +427,7 @@ impl Evidence<'_> {
 
     /// In the ring: the uses that a page that is offered promises, weighed.
     pub(super) fn weight_of(&self, offered: Kind) -> u32 {
-        let uses = promised(self.of_kind(offered), offered.class, 0);
+        let uses = self.of_kind(offered).promised(offered.class == NEW, 0, EPOCHS);
         self.head.rewrites.weighed(uses, offered.dirty)
     }
 
@@ -451,7 +451,7 @@ impl Evidence<'_> {
             return 0;
         }
         let (hazard, age, dirty) = self.of_slot(pages, slot);
-        self.head.rewrites.weighed(promised(hazard, class, age), dirty)
+        self.head.rewrites.weighed(hazard.promised(class == NEW, age, EPOCHS), dirty)
     }
 
     /// The worth of the page in `slot`: its rate of uses, weighed.
@@ -494,6 +494,7 @@ impl Evidence<'_> {
         self.head.threshold.check()?;
         self.head.rewrites.check()?;
         self.head.share.check(self.head.slots)?;
+        self.head.look.check(self.head.slots)?;
         self.ghosts.check()
     }
 }

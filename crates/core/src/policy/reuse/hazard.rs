@@ -117,6 +117,21 @@ impl Hazard {
         self.value[bucket(age)]
     }
 
+    /// The uses that a page promises until the ring has turned: the chance of one. Of a page that was used
+    /// before its rate counts, too, since it may stay for more turns: in a loop longer than the ring no use
+    /// comes in time, but many come later. A constant rate `r` has a chance of `1 - e^-r`, more than `r / (1
+    /// + r)`. As a rate counts for the latter, it matters only for pages whose uses come late. `turn`: the
+    /// time of a turn.
+    pub(super) fn promised(&self, is_new: bool, age: u32, turn: u32) -> u32 {
+        let chance = self.chance(age);
+        if is_new {
+            return chance;
+        }
+        let rate = u64::from(self.value(age)) * u64::from(turn);
+        let by_rate = rate * u64::from(CERTAIN) / (rate + u64::from(CERTAIN));
+        chance.max(by_rate as u32)
+    }
+
     /// Lets the counts fade.
     pub(super) fn fade(&mut self) {
         self.uses.iter_mut().chain(&mut self.lost).for_each(|count| *count -= *count / DECAY);
