@@ -119,9 +119,9 @@ impl Hazard {
 
     /// The uses that a page promises until the ring has turned: the chance of one. Of a page that was used
     /// before its rate counts, too, since it may stay for more turns: in a loop longer than the ring no use
-    /// comes in time, but many come later. A constant rate `r` has a chance of `1 - e^-r`, more than `r / (1
-    /// + r)`. As a rate counts for the latter, it matters only for pages whose uses come late. `turn`: the
-    /// time of a turn.
+    /// comes in time, but many come later. A constant rate `r` has a chance of `1 - e^-r`, more than
+    /// `r / (1 + r)`. As a rate counts for the latter, it matters only for pages whose uses come late.
+    /// `turn`: the time of a turn.
     pub(super) fn promised(&self, is_new: bool, age: u32, turn: u32) -> u32 {
         let chance = self.chance(age);
         if is_new {
