@@ -56,7 +56,7 @@ fn generated_traces_follow_their_arguments() {
     }
     let [a, b, c] = [a, b, c].map(|path| std::fs::read(path).expect("written"));
     assert!(a == b && a != c, "the seed decides, and nothing else");
-    for kind in ["uniform", "pareto", "sequential", "tpcc"] {
+    for kind in ["uniform", "pareto", "sequential", "loops", "tpcc"] {
         let out = folder.at(kind);
         let arguments =
             ["trace", "generate", kind, "--references", "3000", "--warehouses", "1", "--out", &out];
@@ -97,6 +97,7 @@ fn bad_input_is_refused_and_leaves_nothing_behind() {
     refused(&["trace", "generate", "zipf", "--skew", "-1", "--out", &out], &["-1"]);
     refused(&["trace", "generate", "zipf", "--rate", "0", "--out", &out], &["references a second"]);
     refused(&["trace", "generate", "tpcc", "--warehouses", "0", "--out", &out], &["warehouses"]);
+    refused(&["trace", "generate", "loops", "--loop-pages", "5,0", "--out", &out], &["0 pages"]);
     refused(&["trace", "generate", "bell", "--out", &out], &["bell", "zipf"]);
     assert_eq!(folder.names(), before);
 }

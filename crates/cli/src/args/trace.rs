@@ -17,7 +17,7 @@ pub enum Trace {
     /// An output whose name ends in .zst or .gz is compressed. Losses of the format are reported on stderr.
     #[command(after_help = FORMATS)]
     Convert(ConvertArgs),
-    /// Make a trace: uniform, zipf, pareto (80–20 as sysbench's), sequential, or TPC-C
+    /// Make a trace: uniform, zipf, pareto (80–20 as sysbench's), sequential, loops, or TPC-C
     ///
     /// Scans and phases (the hot set moves) can be mixed into the first four. The same arguments make the
     /// same trace.
@@ -58,6 +58,8 @@ Examples:
       --skew 0.9 --out zipf.etr
   entresol trace generate pareto --scan-percent 10 --scan-pages 5000 \\
       --phases 4 --out mixed.etr
+  entresol trace generate loops --loop-pages 3000,12000,35000 \
+      --out loops.etr
   entresol trace generate tpcc --warehouses 8 --references 4000000 \\
       --out tpcc.etr";
 
@@ -138,6 +140,8 @@ pub enum Kind {
     Pareto,
     /// One page after the other, round and round
     Sequential,
+    /// Loops of several lengths that take turns
+    Loops,
     /// A model of TPC-C on PostgreSQL: nine tables and their indexes, keys by NURand
     Tpcc,
 }
@@ -165,35 +169,42 @@ pub struct GenerateArgs {
     pub seed: u64,
 
     /// Number of pages
-    #[arg(long, value_name = "N", value_parser = values::level_pages, default_value = "100000", help_heading = "Not for tpcc")]
+    #[arg(long, value_name = "N", value_parser = values::level_pages, default_value = "100000", help_heading = "Not for loops or tpcc")]
     pub pages: u32,
     /// Skew of zipf: 0 is uniform
-    #[arg(long, value_name = "S", default_value = "0.9", help_heading = "Not for tpcc")]
+    #[arg(long, value_name = "S", default_value = "0.9", help_heading = "Not for loops or tpcc")]
     pub skew: f64,
     /// Pareto's share of the pages: 0.2 for 80–20
-    #[arg(long, value_name = "H", default_value = "0.2", help_heading = "Not for tpcc")]
+    #[arg(long, value_name = "H", default_value = "0.2", help_heading = "Not for loops or tpcc")]
     pub pareto: f64,
     /// References that change their page, per cent
     #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "30")]
-    #[arg(help_heading = "Not for tpcc")]
+    #[arg(help_heading = "Not for loops or tpcc")]
     pub write_percent: f64,
     /// References that belong to scans, per cent
     #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "0")]
-    #[arg(help_heading = "Not for tpcc")]
+    #[arg(help_heading = "Not for loops or tpcc")]
     pub scan_percent: f64,
     /// Pages of a scan [default: a hundredth of the pages]
-    #[arg(long, value_name = "N", value_parser = values::level_pages, help_heading = "Not for tpcc")]
+    #[arg(long, value_name = "N", value_parser = values::level_pages, help_heading = "Not for loops or tpcc")]
     pub scan_pages: Option<u32>,
     /// Phases of equal length; in each, other pages are popular
-    #[arg(long, value_name = "N", value_parser = values::level_pages, default_value = "1", help_heading = "Not for tpcc")]
+    #[arg(long, value_name = "N", value_parser = values::level_pages, default_value = "1", help_heading = "Not for loops or tpcc")]
     pub phases: u32,
     /// Popular pages are neighbours
-    #[arg(long, help_heading = "Not for tpcc")]
+    #[arg(long, help_heading = "Not for loops or tpcc")]
     pub adjacent: bool,
-    /// Bytes of a page
+    /// Bytes of a page; 8192 with tpcc
     #[arg(long, value_name = "BYTES", value_parser = values::page_bytes, default_value = "4096")]
-    #[arg(help_heading = "Not for tpcc")]
     pub page_bytes: u32,
+
+    /// Pages of each loop
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::level_pages)]
+    #[arg(default_value = "8000,42000", help_heading = "For loops")]
+    pub loop_pages: Vec<u32>,
+    /// Pages of the longest run of a loop before another may go on
+    #[arg(long, value_name = "N", value_parser = values::level_pages, default_value = "2000", help_heading = "For loops")]
+    pub run_pages: u32,
 
     /// Warehouses (about 75 MB of pages each)
     #[arg(long, value_name = "N", value_parser = values::warehouses, default_value = "8", help_heading = "For tpcc")]

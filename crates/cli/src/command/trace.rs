@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use crate::progress::{Counted, Written};
 use entresol_runtime::say::thousands;
-use entresol_trace::generate::{self, Mix, Popularity, Scans, Source, Take, TpccModel};
+use entresol_trace::generate::{self, Loops, Mix, Popularity, Scans, Source, Take, TpccModel};
 use entresol_trace::{
     Compression, Format, Info, Op, ReadOptions, SampledTrace, Trace, TraceError, Watch, files_of,
 };
@@ -90,7 +90,16 @@ fn make(args: &GenerateArgs) -> Result<(), Failure> {
         references_per_s: args.rate,
         seed: args.seed,
     };
+    let loops = Loops {
+        pages: args.loop_pages.clone(),
+        run_pages: args.run_pages,
+        references: args.references,
+        page_bytes: args.page_bytes,
+        references_per_s: args.rate,
+        seed: args.seed,
+    };
     match args.kind {
+        Kind::Loops => made((&loops, Loops::generate), args, &out),
         Kind::Tpcc => made((&tpcc, TpccModel::generate), args, &out),
         Kind::Uniform => made((&mix(args, Popularity::Uniform), Mix::generate), args, &out),
         Kind::Zipf => made((&mix(args, Popularity::Zipf { skew: args.skew }), Mix::generate), args, &out),

@@ -2,13 +2,14 @@
 //!
 //! Invariant: the same parameters and seed give the same trace, in every release.
 
+mod loops;
 mod mix;
 mod pareto;
 mod source;
 mod tpcc;
-
 mod zipf;
 
+pub use loops::Loops;
 pub use mix::{Mix, Popularity, Scans};
 pub use source::{Source, Take, write_as_made};
 pub use tpcc::TpccModel;
