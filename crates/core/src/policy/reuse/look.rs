@@ -36,8 +36,11 @@ impl Look {
 
     /// A page is kept out of a ring of so many slots. The slots of the group that is to be looked at now.
     pub fn kept_out(&mut self, slots: u32) -> Option<Range<u32>> {
+        if !self.has_dequeued() {
+            return None;
+        }
         self.kept_out += 1;
-        if !self.has_dequeued() || self.kept_out < self.group_pages {
+        if self.kept_out < self.group_pages {
             return None;
         }
         let group = self.next..(self.next + self.group_pages).min(slots);
