@@ -35,6 +35,9 @@ pub struct Config {
     /// slot that a crash may have to find, and the driver writes a summary with each
     /// ([`Slots::batch`](crate::Slots::batch)).
     pub keeps_slots: bool,
+    /// Log placement: the partition knows how much of its owner's log is needed if the flash is lost
+    /// ([`Log::horizon`](crate::Log::horizon)). A byte for each slot.
+    pub keeps_bases: bool,
 }
 
 /// flashcache's usual associativity (SCE §2).
@@ -64,6 +67,7 @@ impl Config {
             refusals,
             dequeues: DEQUEUES_USUAL,
             keeps_slots: false,
+            keeps_bases: false,
         }
     }
 
@@ -72,7 +76,7 @@ impl Config {
     pub(crate) const fn sizes(&self) -> Sizes {
         let Self { slots, group_pages, staging_groups, .. } = *self;
         let Self { dirty_permille_max, history, set_slots, proofs, refusals, dequeues, .. } = *self;
-        let keeps_slots = self.keeps_slots;
+        let Self { keeps_slots, keeps_bases: bases, .. } = *self;
         Sizes {
             slots,
             group_pages,
@@ -84,6 +88,7 @@ impl Config {
             refusals,
             dequeues,
             keeps_slots,
+            bases,
         }
     }
 
@@ -142,6 +147,9 @@ impl Config {
         if self.keeps_slots && !self.policy.may_keep_slots() {
             return Err(ConfigError::KeptSlots { policy: self.policy.name() });
         }
+        if self.keeps_bases && self.policy.placement() != Placement::Log {
+            return Err(ConfigError::Bases { policy: self.policy.name() });
+        }
         if self.dirty_permille_max > 1000 {
             return Err(ConfigError::DirtyShare { found: self.dirty_permille_max });
         }
@@ -166,8 +174,8 @@ pub(crate) struct StoredConfig {
     dirty_permille_max: u32,
     history: u32,
     set_slots: u32,
-    /// Bit 0: proofs are kept. Bit 1: the disk may refuse pages. Bit 2: slots survive. From bit 8 on:
-    /// [`Config::dequeues`].
+    /// Bit 0: proofs are kept. Bit 1: the disk may refuse pages. Bit 2: slots survive. Bit 3: bases are kept.
+    /// From bit 8 on: [`Config::dequeues`].
     flags: u32,
 }
 
@@ -188,6 +196,7 @@ impl StoredConfig {
             flags: u32::from(config.proofs)
                 | u32::from(config.refusals) << 1
                 | u32::from(config.keeps_slots) << 2
+                | u32::from(config.keeps_bases) << 3
                 | config.dequeues << 8,
         }
     }
@@ -212,6 +221,7 @@ impl StoredConfig {
             refusals,
             dequeues: self.flags >> 8,
             keeps_slots,
+            keeps_bases: self.flags & 8 != 0,
         })
     }
 }
@@ -263,6 +273,12 @@ pub enum ConfigError {
         policies_that_keep_slots()
     )]
     KeptSlots {
+        /// The policy.
+        policy: &'static str,
+    },
+    /// Only a log knows the bases of its pages.
+    #[error("policy {policy} places pages in slots, and does not tell how old their changes are")]
+    Bases {
         /// The policy.
         policy: &'static str,
     },

@@ -37,6 +37,9 @@ impl Contents<'_> {
     pub(crate) fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
         let (frame, position) = self.staging.enter(lsn);
         let directory = &mut self.pages.directory;
+        if dirty && directory.bases.are_kept() {
+            directory.take_base(directory.staged_entry(frame.0), page);
+        }
         directory.stage(directory.staged_entry(frame.0), page, dirty);
         Admission::Stage { frame, position }
     }

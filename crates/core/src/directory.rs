@@ -9,6 +9,7 @@
 //! - `valid` and `dirty` count the slots with these flags.
 
 use crate::PageId;
+use crate::bases::Bases;
 use crate::hash::bucket_of;
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
@@ -35,6 +36,8 @@ pub(crate) struct PageDirectory<'r> {
     pub buckets: &'r mut [u32],
     /// By entry: the checksum of its page; empty if none are kept.
     pub proofs: &'r mut [u32],
+    /// By entry: the base of its dirty page, if they are kept.
+    pub bases: Bases<'r>,
 }
 
 pub(crate) const ENTRIES: SectionPlan = SectionPlan::many::<Slot>("slots", Sizes::entries);
@@ -47,7 +50,8 @@ impl<'r> PageDirectory<'r> {
     pub(crate) fn attach(counts: &'r mut Counts, carver: &mut Carver<'r, '_>) -> Option<Self> {
         let slots = carver.sizes().slots;
         let (entries, buckets) = (carver.take(&ENTRIES)?, carver.take(&BUCKETS)?);
-        Some(Self { slots, counts, entries, buckets, proofs: carver.take(&PROOFS)? })
+        let (proofs, bases) = (carver.take(&PROOFS)?, Bases::attach(carver)?);
+        Some(Self { slots, counts, entries, buckets, proofs, bases })
     }
 
     /// The checksum of the page of entry `at`; 0 if none are kept.
@@ -71,6 +75,43 @@ impl<'r> PageDirectory<'r> {
     pub(crate) fn format(&mut self) {
         self.buckets.fill(NIL);
         self.entries.iter_mut().for_each(Slot::clear);
+        self.bases.format();
+    }
+
+    /// A dirty version of `page` enters as `entry`. It has the oldest base of the versions before it.
+    #[cold]
+    pub(crate) fn take_base(&mut self, entry: u32, page: PageId) {
+        let mut base = self.bases.now();
+        let mut at = self.find(page);
+        while let Some(older) = at {
+            if self.entry(older).has(DIRTY) {
+                base = base.min(self.bases.of(older));
+            }
+            at = self.find_older(older);
+        }
+        self.bases.enter(entry, base);
+    }
+
+    /// The dirty page of an entry is not dirty any more, or another version has its base.
+    #[inline]
+    fn base_leaves(&mut self, at: u32) {
+        if self.bases.are_kept() && self.entry(at).has(DIRTY) {
+            self.bases.leave(at);
+        }
+    }
+
+    /// The page in `slot`, which is valid, is on disk as well.
+    pub(crate) fn is_clean_now(&mut self, slot: u32) {
+        self.base_leaves(slot);
+        self.entry_mut(slot).lower(DIRTY);
+        self.counts.dirty -= 1;
+    }
+
+    /// No page in a slot is dirty. None is staged.
+    pub(crate) fn are_clean_now(&mut self) {
+        self.entries.iter_mut().for_each(|slot| slot.lower(DIRTY));
+        self.counts.dirty = 0;
+        self.bases.clear();
     }
 
     #[inline]
@@ -174,6 +215,12 @@ impl<'r> PageDirectory<'r> {
         self.entry_mut(at).set_next(NIL);
     }
 
+    /// As [`Self::unlink`], of the staged version of entry `at`.
+    pub(crate) fn unlink_staged(&mut self, at: u32) {
+        self.base_leaves(at);
+        self.unlink(at);
+    }
+
     /// Replaces entry `old` in the index by entry `new` of the same page.
     fn replace(&mut self, old: u32, new: u32) {
         let slot = *self.entry(old);
@@ -191,7 +238,7 @@ impl<'r> PageDirectory<'r> {
 
     /// The staged version of entry `at` is no longer needed.
     pub(crate) fn unstage(&mut self, at: u32) {
-        self.unlink(at);
+        self.unlink_staged(at);
         self.entry_mut(at).clear();
     }
 
@@ -200,6 +247,9 @@ impl<'r> PageDirectory<'r> {
     pub(crate) fn settle(&mut self, at: u32, slot: u32, flags: u32) {
         let page = self.entry(at).page();
         self.entry_mut(slot).set(page, VALID | flags);
+        if self.bases.are_kept() && flags & DIRTY != 0 {
+            self.bases.carry(at, slot);
+        }
         self.replace(at, slot);
         self.entry_mut(at).clear();
         self.count_valid(flags);
@@ -226,6 +276,9 @@ impl<'r> PageDirectory<'r> {
     /// A restart finds the valid version of `page` in `slot`, with `flags` in addition to [`VALID`].
     pub(crate) fn restore(&mut self, slot: u32, page: PageId, flags: u32) {
         self.entry_mut(slot).set(page, VALID | flags);
+        if self.bases.are_kept() && flags & DIRTY != 0 {
+            self.bases.enter(slot, self.bases.now());
+        }
         self.link(slot);
         self.count_valid(flags);
     }
@@ -237,6 +290,7 @@ impl<'r> PageDirectory<'r> {
 
     /// The version in `slot` is no longer the valid one. Its flags stay.
     pub(crate) fn retract(&mut self, slot: u32) {
+        self.base_leaves(slot);
         self.unlink(slot);
         self.counts.valid -= 1;
         self.counts.dirty -= u32::from(self.entry(slot).has(DIRTY));

@@ -4,6 +4,7 @@
 //! returned. All state is in one flat region, linked by index, which may be attached at any address.
 #![forbid(unsafe_code)]
 
+mod bases;
 mod cache;
 mod check;
 mod config;
@@ -38,6 +39,7 @@ mod violation;
 mod walk;
 mod writeback;
 
+pub use bases::BASES_MAX;
 pub use cache::{BlockKind, Cache};
 pub use config::{Config, ConfigError};
 pub use costs::{Costs, Load};

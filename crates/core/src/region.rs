@@ -10,9 +10,11 @@
 //! | slots | flash slots + staging frames | 12 |
 //! | index buckets | flash slots + staging frames | 4 |
 //! | checksums, if any are kept | flash slots + staging frames | 4 |
+//! | bases, if they are kept | flash slots + staging frames | 1, and 1040 |
 //! | nodes (slot placement) | flash slots + list heads | 8, and the policy's note |
 //! | the policy's own ([`Memory`]) | | by their types |
 
+use crate::bases;
 use crate::config::{Config, ConfigError, StoredConfig};
 use crate::contents::{Contents, Decisions};
 use crate::directory;
@@ -64,6 +66,7 @@ const LOG_SECTIONS: &[SectionPlan] = &[
     directory::ENTRIES,
     directory::BUCKETS,
     directory::PROOFS,
+    bases::BASES,
     NO_NODES,
 ];
 
@@ -79,6 +82,7 @@ const fn slot_sections<P: SlotPolicy>() -> &'static [SectionPlan] {
             directory::ENTRIES,
             directory::BUCKETS,
             directory::PROOFS,
+            bases::BASES,
             nodes_of::<P>(),
         ]
     }

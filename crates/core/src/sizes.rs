@@ -37,6 +37,8 @@ pub(crate) struct Sizes {
     pub dequeues: u32,
     /// Slots survive a crash.
     pub keeps_slots: bool,
+    /// A base is kept for each dirty page.
+    pub bases: bool,
 }
 
 impl Sizes {

@@ -6,6 +6,9 @@
 //! | above nine tenths of the ceiling, until below eight tenths | all | the more, the nearer the ceiling is | the shorter |
 //! | else | those older than the age | [`PAGES_MIN`] | three times as long as the copy took |
 //!
+//! For an owner with a log above, pages with old bases are copied, [`PAGES_FOR_HORIZON`] at once, with a
+//! pause as in the last line of the table.
+//!
 //! A page's age is that of its newest version, as the ring tells it: the rear is noted from time to time, and
 //! what entered before it is older. A hot page has a young version, and stays on flash.
 //!
@@ -16,6 +19,9 @@ use arrayvec::ArrayVec;
 
 /// Pages that are copied at once while clients use the cache, and the most.
 pub const PAGES_MIN: u32 = 2;
+/// Pages with old bases are copied so many at once, and the cache pauses before it takes others in hand: the
+/// dequeue of a group waits for those of its pages that are in hand, and old ones are near the front.
+pub const PAGES_FOR_HORIZON: u32 = 16;
 /// See [`PAGES_MIN`]. It is the usual depth of a disk's queue.
 pub const PAGES_MAX: u32 = 32;
 /// Without a request for so long the cache is idle.
@@ -62,6 +68,8 @@ pub enum Aged {
     All,
     /// Those that entered before this position.
     Before(Position),
+    /// Those with a base before this checkpoint of their owner ([`Log::base`](crate::Log::base)).
+    Based(u64),
 }
 
 /// What to do now.
@@ -99,6 +107,20 @@ impl Writeback {
         let notes = ArrayVec::from_iter([(look.now_ns, look.rear)]);
         let (requests, requested_ns) = (look.requests, look.now_ns);
         Self { options, notes, requests, requested_ns, is_pressed: false }
+    }
+
+    /// What is to be done where the owner bounds how much of its log is needed if the flash is lost: it wants
+    /// no dirty page with a base before checkpoint `number`, and there are so many `behind` it.
+    pub fn for_horizon(number: u64, behind: u32) -> WritebackStep {
+        match behind {
+            0 => WritebackStep::Rest(LOOK_NS),
+            _ => WritebackStep::Copy {
+                which: Aged::Based(number),
+                pages: PAGES_FOR_HORIZON,
+                pause_permille: 3000,
+                most: PAGES_FOR_HORIZON,
+            },
+        }
     }
 
     /// Other options from now on.

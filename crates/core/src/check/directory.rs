@@ -21,7 +21,8 @@ pub(super) fn check(
             at = directory.entry(at).next();
         }
     }
-    counts(directory)
+    counts(directory)?;
+    bases(directory, staging)
 }
 
 /// Every chain of the index has existing entries only, each in the bucket of its page, and ends.
@@ -68,6 +69,20 @@ fn entry(
     };
     let what = || format!("entry {at} newer than {older} of page {}", entry.page());
     same(what, true, age(at) > age(older))
+}
+
+fn bases(directory: &PageDirectory<'_>, staging: &Staging<'_>) -> Result<(), Violation> {
+    if !directory.bases.are_kept() {
+        return Ok(());
+    }
+    let in_slots = (0..directory.slots).filter(|slot| directory.entry(*slot).has(VALID));
+    let frames = (0..).zip(staging.frames.iter()).filter(|(_, frame)| frame.holds_page());
+    let pages = in_slots.chain(frames.map(|(frame, _)| directory.staged_entry(frame)));
+    let (found, held) = directory.bases.recount(pages.filter(|entry| directory.entry(*entry).has(DIRTY)));
+    for (base, (found, held)) in found.iter().zip(held).enumerate() {
+        same(|| format!("dirty pages of base {base}, modulo 256"), *found, held)?;
+    }
+    Ok(())
 }
 
 fn counts(directory: &PageDirectory<'_>) -> Result<(), Violation> {

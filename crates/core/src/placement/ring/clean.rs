@@ -40,11 +40,10 @@ impl Ring<'_> {
         self.clean_ends(page);
         contents.decisions.note(!(page.page.0 << 2 | 3));
         let directory = &mut contents.pages.directory;
-        let entry = directory.entry_mut(page.slot.0);
+        let entry = *directory.entry(page.slot.0);
         // Overtaken or forgotten meanwhile, it counts as dirty no longer.
         if entry.has(VALID) && entry.has(DIRTY) {
-            entry.lower(DIRTY);
-            directory.counts.dirty -= 1;
+            directory.is_clean_now(page.slot.0);
         }
     }
 

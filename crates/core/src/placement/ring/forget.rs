@@ -237,6 +237,10 @@ impl Ring<'_> {
 
     /// A staged page is struck out; its frame only fills up its group. A page in a slot is superseded.
     pub(super) fn forget_entry(&mut self, contents: &mut Contents<'_>, at: u32) {
+        let directory = &mut contents.pages.directory;
+        if directory.bases.are_kept() && directory.entry(at).has(DIRTY) {
+            directory.bases.forget(at);
+        }
         match contents.pages.directory.frame_of(at) {
             Some(frame) => {
                 let group = self.groups[(frame / self.group_pages) as usize];
@@ -244,7 +248,7 @@ impl Ring<'_> {
                 contents.staging.frame_mut(frame).strike_out(flushed);
                 match flushed {
                     // A crash finds it until its record is durable: it is named until then.
-                    true => contents.pages.directory.unlink(at),
+                    true => contents.pages.directory.unlink_staged(at),
                     false => contents.pages.directory.unstage(at),
                 }
             }

@@ -32,6 +32,7 @@
 //! - If second chances of the oldest dequeue wait, there is room for a group.
 //! - A group's counters are those of its frames, until it is published.
 
+mod bases;
 mod bypass;
 mod clean;
 mod confirm;

@@ -82,11 +82,7 @@ impl Log<'_> {
 
     /// The disk durably has every page that was restored: none is dirty.
     pub fn restored_clean(&mut self) {
-        let directory = &mut self.contents.pages.directory;
-        for slot in 0..directory.slots {
-            directory.entry_mut(slot).lower(DIRTY);
-        }
-        directory.counts.dirty = 0;
+        self.contents.pages.directory.are_clean_now();
     }
 
     /// Pages were forgotten: their copies among the entries so far that are below the record's position are
@@ -112,9 +108,7 @@ impl Log<'_> {
 
     /// All restored pages have been copied to disk.
     pub fn restore_all_clean(&mut self) {
-        let directory = &mut self.contents.pages.directory;
-        directory.entries.iter_mut().for_each(|slot| slot.lower(DIRTY));
-        directory.counts.dirty = 0;
+        self.contents.pages.directory.are_clean_now();
     }
 
     /// Ends at `rear`, the next position to give out: a multiple of the group size, above all entries and at
@@ -133,11 +127,15 @@ impl Log<'_> {
     pub(crate) fn take_over(&mut self, old: &Log<'_>) {
         let (front, rear) = (old.ring.head.released, old.contents.staging.window.rear);
         self.restore_begin(Position(front));
+        self.contents.pages.directory.bases.take_over(&old.contents.pages.directory.bases);
         for position in (front..rear).map(Position) {
             let slot = SlotId((position.0 % u64::from(self.ring.slots)) as u32);
             if let Some(view) = old.slot(slot).filter(|view| view.valid) {
                 self.restore_entry(position, view.page, view.dirty);
                 self.restore_proof(position, view.proof);
+                if let Some(base) = old.base(slot) {
+                    self.restore_base(position, base);
+                }
             }
         }
         self.restore_end(Position(rear));

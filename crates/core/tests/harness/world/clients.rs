@@ -145,6 +145,9 @@ impl World {
                 }
             }
             Admission::Stage { frame: place, position } => {
+                if frame.dirty {
+                    self.handed_down(page, version);
+                }
                 let content = Content { page, version, position: position.0, dirty: frame.dirty };
                 self.staging[place.0 as usize] = None;
                 self.filling.push(Filling { content, frame: place.0, dequeue: None });

@@ -65,7 +65,7 @@ pub struct Deaths {
     /// Those that are not promised yet.
     deaths: Vec<Death>,
     /// Number of the newest.
-    newest: u64,
+    pub newest: u64,
     /// The deaths up to this number are durable on disk.
     pub synced: u64,
     /// What the partition was told of that.
@@ -97,6 +97,13 @@ impl Deaths {
     /// Whether a crash may take this version on disk back.
     pub fn may_be_undone(&self, page: u32, version: u64) -> bool {
         self.deaths.iter().any(|death| death.version_of(page) == Some(version))
+    }
+
+    /// Whether the writes of all deaths up to a number are durable on disk.
+    pub(super) fn are_durable_to(&self, number: u64) -> bool {
+        let mut unwritten = self.deaths.iter().filter(|death| death.is_unwritten());
+        let mut writes = self.unsynced.values().flat_map(|unsynced| &unsynced.writes);
+        !unwritten.any(|death| death.after <= number) && !writes.any(|(after, _)| *after <= number)
     }
 
     pub(super) fn is_any_unfinished(&self) -> bool {

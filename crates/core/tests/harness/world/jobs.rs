@@ -46,6 +46,7 @@ impl World {
                     None => None,
                 };
                 self.count_flush(flush.as_ref());
+                self.record_bases(&pages);
                 self.jobs.push(InFlight::Write { ticket, pages, flush, summing });
             }
             Job::Dequeue { ticket, pages, .. } => {

@@ -163,6 +163,8 @@ pub struct World {
     pub stayed: u64,
     pub flushes: u64,
     pub flushes_full: u64,
+    /// What the owner's log must keep.
+    pub bases: bases::Bases,
 }
 
 macro_rules! partition {
@@ -181,6 +183,7 @@ fn slots<'p, 'r>(partition: &'p mut Partition<'r>) -> &'p mut Slots<'r> {
     partition.slots_mut().expect("slot placement")
 }
 
+mod bases;
 mod clients;
 pub mod flushes;
 pub mod forgets;
@@ -246,6 +249,7 @@ impl World {
             stayed: 0,
             flushes: 0,
             flushes_full: 0,
+            bases: bases::Bases::default(),
         }
     }
 
@@ -280,6 +284,9 @@ impl World {
                 at if at < forgets => return self.forget_step(choices),
                 _ => {}
             }
+        }
+        if self.config.keeps_bases && choices.once_in(12) {
+            return self.checkpoint_step(choices);
         }
         if self.holds && choices.once_in(8) {
             return self.hold_step(choices);
@@ -370,6 +377,7 @@ impl World {
         self.verify_dead();
         self.verify_held();
         self.verify_flushed();
+        self.verify_bases();
         self.model.verify(&occupancy, window, published);
         crash::assert_nothing_is_lost(self, self.steps);
     }

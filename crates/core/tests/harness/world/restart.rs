@@ -10,6 +10,7 @@ impl World {
         let rule = if recorded { Front::Recorded } else { Front::Verified };
         let recovered = crash::recover(self, choices, rule);
         let (front, rear) = crash::positions(&recovered);
+        let known = self.known_bases();
         self.region.fill(!0);
         let mut partition =
             Partition::format(self.region.as_mut_bytes(), &self.config).expect("a valid configuration");
@@ -18,11 +19,15 @@ impl World {
             recovered.entries.iter().map(|c| (Position(c.position), id(c.page), c.dirty)).collect();
         if let Some(log) = partition.log_mut() {
             log.restore_begin(front);
-            restore(log, &recovered, u64::from(self.config.group_pages));
+            let (complete, horizon, bases) = &known;
+            log.restore_checkpoint(*complete);
+            let base_of = |position: u64| bases.get(&position).map_or(*horizon, |base| *base.max(horizon));
+            restore(log, &recovered, u64::from(self.config.group_pages), &base_of);
             log.restore_end(rear);
         }
         self.model.restored(&entries, &recovered.all_records(), front, rear);
         self.assume(&recovered);
+        self.restore_bases(&entries);
         self.assert_restored(&recovered);
     }
 
@@ -80,7 +85,7 @@ impl World {
 }
 
 /// Restores entries and records as `restore.rs` prescribes: in ascending order of the groups that name them.
-fn restore(log: &mut Log<'_>, recovered: &Recovered, group: u64) {
+fn restore(log: &mut Log<'_>, recovered: &Recovered, group: u64, base_of: &dyn Fn(u64) -> u64) {
     let mut records = recovered.records.iter().peekable();
     let mut apply = |log: &mut Log<'_>, before: u64| {
         while let Some(summary) = records.next_if(|summary| summary.first < before) {
@@ -92,6 +97,7 @@ fn restore(log: &mut Log<'_>, recovered: &Recovered, group: u64) {
         let position = Position(content.position);
         log.restore_entry(position, id(content.page), content.dirty);
         log.restore_proof(position, proof(content));
+        log.restore_base(position, base_of(position.0));
     }
     apply(log, u64::MAX);
 }
