@@ -200,6 +200,34 @@ pub trait Layer: Send + Sync {
     /// Makes every page evicted so far durable: the flash tier on flash with its directory (FaCE §2.3), LC
     /// and the disk alone on disk. A database checkpoint calls it before it writes its record.
     fn checkpoint(&self) -> Result<(), TierError>;
+    /// The owner goes on after an open: its last complete checkpoint was `number`. Called before the first
+    /// eviction, where the flash may be lost and the owner's log replaces it (`TierOptions::keeps_bases`).
+    fn resume_checkpoints(&self, _number: u64) -> Result<(), TierError> {
+        Ok(())
+    }
+    /// The owner's checkpoint `number` is complete: its record is durable, and a restart begins with it.
+    /// Every page that was dirty at its redo point was evicted to the layer before.
+    fn checkpoint_complete(&self, _number: u64) -> Result<(), TierError> {
+        Ok(())
+    }
+    /// Between [`Layer::checkpoint`] and the checkpoint's record: pages of which the disk lacks changes from
+    /// before the redo point of checkpoint `number` are copied to disk, durably. Returns the number of the
+    /// checkpoint from whose redo point on the owner's log must be kept: with it, the disk needs no flash.
+    /// It may be lower than `number`. Then, if it is not one of the owner's, no log replaces the flash yet.
+    /// `u64::MAX`: the disk has everything.
+    fn bring_to_disk_before(&self, _number: u64) -> Result<u64, TierError> {
+        Ok(u64::MAX)
+    }
+    /// The same is done behind clients from now on.
+    fn clean_behind(&self, _number: u64) {}
+    /// The flash of this disk is lost, and the owner's log is to replace it.
+    fn is_flash_lost(&self) -> bool {
+        false
+    }
+    /// The owner's log replaces the flash: from here on that is refused, durably. Nothing was written before.
+    fn give_up_flash(&self) -> Result<(), TierError> {
+        Ok(())
+    }
     /// Sets the buffer pool that is asked for victims and told of destages. Called once, before the first
     /// fetch.
     fn attach(&self, upstream: Weak<dyn Upstream>);

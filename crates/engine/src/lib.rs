@@ -65,7 +65,8 @@ pub use entresol_format::{LogPosition, PageFormat, Uuid};
 pub use error::Losing;
 pub use error::{HOW_TO_DETACH, TierError};
 pub use examine::{
-    CheckReport, DirectoryReport, InspectReport, check, check_watched, inspect, is_cache_of_volume,
+    CheckReport, DirectoryReport, HorizonReport, InspectReport, check, check_watched, inspect,
+    is_cache_of_volume,
 };
 pub use forecast::Forecasts;
 pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};

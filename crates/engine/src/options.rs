@@ -63,6 +63,10 @@ pub struct TierOptions {
     pub takes_changes: bool,
     /// With slot placement and write-back: what is in the slots survives a crash, dirty pages too.
     pub keeps_slots: bool,
+    /// The owner's log can replace the flash: the cache knows how much of that log the disk needs then
+    /// ([`Layer::checkpoint_complete`](crate::Layer::checkpoint_complete)). Where no dirty page survives a
+    /// crash, there is nothing to know.
+    pub keeps_bases: bool,
     /// Tasks that write staged pages to flash, 1 ..= 64.
     pub write_workers: usize,
     /// Tasks that dequeue, destage and clean, 1 ..= 64. With log placement and a long ring, more than 8 of
@@ -118,6 +122,7 @@ impl TierOptions {
             mode: policy.usual_mode(),
             takes_changes: false,
             keeps_slots: false,
+            keeps_bases: false,
             write_workers,
             background_workers,
             overwrite: false,
@@ -171,6 +176,7 @@ impl TierOptions {
             objects: superblock.objects,
             mode: superblock.mode,
             keeps_slots: superblock.keeps_slots,
+            keeps_bases: superblock.keeps_bases,
             ..Self::new(superblock.policy, superblock.slots)
         }
     }
@@ -196,6 +202,7 @@ impl TierOptions {
             refusals: self.disk_errors == DiskErrors::TryAgain && self.policy.placement() == Placement::Log,
             dequeues: self.dequeues(),
             keeps_slots: self.keeps_slots,
+            keeps_bases: self.keeps_bases && self.dirty_possible() && !self.keeps_slots,
             ..Config::new(self.policy, self.slots)
         }
     }
@@ -240,6 +247,13 @@ impl TierOptions {
         if self.writeback.is_some() && !self.page_format.has_no_owner_with_a_log() {
             return refuse(
                 "the owner of a log brings pages to disk at its checkpoints; copy none before".to_owned(),
+            );
+        }
+        if self.keeps_bases && self.keeps_slots {
+            return refuse(
+                "slots that survive a crash do not tell how much of the log their dirty pages need, so the flash may not be lost; \
+                 choose a policy that places pages in a log (face-gsc, reuse), or do without one of the two"
+                    .to_owned(),
             );
         }
         if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {

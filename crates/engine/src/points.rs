@@ -89,6 +89,10 @@ entresol_runtime::coverage_points! {
     OFF_FETCH = "failure: switched off, a page comes from disk";
     DIRECTORY_LOST = "slot directory: the device has lost an invalidation";
     WANTED_COPIED = "destage: pages that their owner wants on disk are copied there";
+    FLASH_GIVEN_UP = "open: the flash is given up, since the owner's log replaces it";
+    BASES_KNOWN = "open: the bases of dirty pages are on flash";
+    BASES_UNKNOWN = "open: the bases of dirty pages are not on flash";
+    HORIZON_BROUGHT = "checkpoint: pages with old bases are copied to disk for the owner's log";
     DIRTY_MARKED = "writeback: the label says that the cache may have dirty pages again";
     DIRTY_CLEARED = "writeback: the label says that the cache has no dirty page";
     DIRTY_CEILING = "writeback: as many pages are dirty as may be";

@@ -454,5 +454,5 @@ impl<'a> Reader<'a> {
 /// A page whose own header tells of it: nothing says whether disk has it.
 pub(crate) fn from_header(page: &[u8], id: PageId) -> Entry {
     let head = page::header(page);
-    Entry { page: id, lsn: page::lsn(page), checksum: head.checksum.get(), dirty: true }
+    Entry { page: id, lsn: page::lsn(page), checksum: head.checksum.get(), dirty: true, base: None }
 }

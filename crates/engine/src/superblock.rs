@@ -71,6 +71,10 @@ pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u
         log: LogPosition::default(),
         mark_digests: [0; 2],
         batches: 0,
+        keeps_bases: options.config().keeps_bases,
+        checkpoint: 0,
+        horizon: 0,
+        based_from: Position(0),
     }
 }
 

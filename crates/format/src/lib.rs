@@ -4,6 +4,7 @@
 #![doc = include_str!("../FORMAT.txt")]
 #![forbid(unsafe_code)]
 
+pub mod base;
 pub mod batch;
 pub mod block;
 pub mod checksum;
@@ -27,6 +28,7 @@ pub mod superblock;
 pub mod tables;
 pub mod temperatures;
 
+pub use base::StoredBase;
 pub use block::{BLOCK_BYTES, BlockFault, FORMAT_VERSION, Uuid};
 pub use layout::Layout;
 pub use owners_log::LogPosition;

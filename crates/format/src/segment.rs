@@ -9,6 +9,7 @@
 //! because recovery reads no summaries of groups that a segment covers. If they are more than fit, the header
 //! says so.
 
+use crate::base::{self, StoredBase};
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use entresol_core::{BATCHES_MAX, DurableBatches, PageId, SlotView};
 use zerocopy::little_endian::{U32, U64};
@@ -24,6 +25,7 @@ pub const NATIVE_ENTRY_BYTES: usize = 12;
 const PRESENT: u32 = 1;
 const VALID: u32 = 2;
 const DIRTY: u32 = 4;
+const BASED: u32 = 8;
 
 /// Header: there are more records of forgotten pages than fit.
 const STALE_INCOMPLETE: u32 = 1;
@@ -161,6 +163,24 @@ pub fn encode_entry(bytes: &mut [u8], view: Option<SlotView>) {
     });
     let length = bytes.len();
     bytes.copy_from_slice(&raw.as_bytes()[..length]);
+}
+
+/// Where the flags of an entry are.
+const FLAGS_AT: usize = 8;
+
+/// Adds the base of a dirty page to its entry, which was written into `bytes`. Only of a log.
+pub fn add_base(bytes: &mut [u8], base: u64) {
+    let flags = bytes[FLAGS_AT..].first_chunk_mut::<4>().expect("an entry has flags");
+    let based = u32::from_le_bytes(*flags) | base::flags(Some(StoredBase::of(base)), BASED);
+    *flags = based.to_le_bytes();
+}
+
+/// The bases in the entries of a log in `bytes`, as [`decode_entries`] reads them.
+pub fn decode_bases(bytes: &[u8], entry_bytes: usize) -> impl Iterator<Item = Option<StoredBase>> + '_ {
+    bytes.chunks_exact(entry_bytes).map(|bytes| {
+        let flags = bytes[FLAGS_AT..].first_chunk::<4>().expect("an entry has flags");
+        base::of_flags(u32::from_le_bytes(*flags), BASED)
+    })
 }
 
 /// Reads the entries in `bytes`, a whole number of them, each `entry_bytes` long ([`ENTRY_BYTES`] or

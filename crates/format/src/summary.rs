@@ -12,6 +12,7 @@
 //!
 //! In format version 1 a group has one summary, after its pages, no parts, and lists stale pages one by one.
 
+use crate::base::{self, StoredBase};
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use crate::owners_log::{LOG_POSITION_BYTES, LogPosition, RawLogPosition};
 use crate::stale::{RawStale, STALE_BYTES};
@@ -27,6 +28,7 @@ pub const COPIES: u64 = 2;
 
 const PRESENT: u32 = 1;
 const DIRTY: u32 = 2;
+const BASED: u32 = 4;
 
 /// The fixed part as stored.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -129,6 +131,8 @@ pub struct Entry {
     pub checksum: u32,
     /// Newer than disk.
     pub dirty: bool,
+    /// Its base, if it is dirty and the cache keeps bases.
+    pub base: Option<StoredBase>,
 }
 
 /// Writes a summary into `block`, [`BLOCK_BYTES`] long. `entries` yields one for each position of the group,
@@ -168,7 +172,9 @@ pub fn encode(
                 page: U64::new(entry.page.0),
                 lsn: U64::new(entry.lsn.0),
                 checksum: U32::new(entry.checksum),
-                flags: U32::new(PRESENT | if entry.dirty { DIRTY } else { 0 }),
+                flags: U32::new(
+                    PRESENT | if entry.dirty { DIRTY } else { 0 } | base::flags(entry.base, BASED),
+                ),
             };
             block[at..at + ENTRY].copy_from_slice(raw.as_bytes());
         }
@@ -265,6 +271,7 @@ impl<'a> Summary<'a> {
             lsn: Lsn(raw.lsn.get()),
             checksum: raw.checksum.get(),
             dirty: raw.flags.get() & DIRTY != 0,
+            base: base::of_flags(raw.flags.get(), BASED),
         })
     }
 

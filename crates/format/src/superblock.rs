@@ -28,6 +28,7 @@ const SLOTS_STAMPED: u32 = 8;
 const RELEASED: u32 = 16;
 const OBJECTS_TWICE: u32 = 32;
 const KEPT_SLOTS: u32 = 64;
+const BASES: u32 = 128;
 
 /// Format version of a cache with slot placement, or with a table of objects. In version 1 the stamps of
 /// pages did not depend on the slot, and the table had one copy.
@@ -68,7 +69,10 @@ pub struct RawSuperblock {
     pub(crate) log: RawLogPosition,
     pub(crate) mark_digests: [U64; 2],
     pub(crate) batches: U64,
-    pub(crate) zero: [u8; 3680],
+    pub(crate) checkpoint: U64,
+    pub(crate) horizon: U64,
+    pub(crate) based_from: U64,
+    pub(crate) zero: [u8; 3656],
 }
 
 const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
@@ -150,6 +154,15 @@ pub struct Superblock {
     pub mark_digests: [u64; 2],
     /// Slots that survive a crash: all batches below this number were durable.
     pub batches: u64,
+    /// Dirty pages have bases ([`Config::keeps_bases`]).
+    pub keeps_bases: bool,
+    /// The owner's last complete checkpoint when this was written, or an earlier one.
+    pub checkpoint: u64,
+    /// The disk durably has every page with a base before this checkpoint of the owner. 0: bases are not
+    /// known of all pages yet.
+    pub horizon: u64,
+    /// Pages before this position are from before there were bases: if there is a horizon, the disk has them.
+    pub based_from: Position,
 }
 
 /// Most objects of a table.
@@ -190,6 +203,7 @@ impl Superblock {
             (self.released, RELEASED),
             (self.objects > 0, OBJECTS_TWICE),
             (self.keeps_slots, KEPT_SLOTS),
+            (self.keeps_bases, BASES),
         ];
         raw.flags.set(flags.iter().map(|(set, flag)| u32::from(*set) * flag).sum());
         raw.front.set(self.front.0);
@@ -207,6 +221,9 @@ impl Superblock {
         raw.log = RawLogPosition::of(self.log);
         raw.mark_digests = self.mark_digests.map(U64::new);
         raw.batches.set(self.batches);
+        raw.checkpoint.set(self.checkpoint);
+        raw.horizon.set(self.horizon);
+        raw.based_from.set(self.based_from.0);
         raw.epoch_nonce.set(self.epoch_nonce);
         raw.previous_nonce.set(self.previous_nonce);
         block.copy_from_slice(raw.as_bytes());
@@ -272,6 +289,10 @@ impl Superblock {
             log: raw.log.read(),
             mark_digests: raw.mark_digests.map(U64::get),
             batches: raw.batches.get(),
+            keeps_bases: raw.flags.get() & BASES != 0,
+            checkpoint: raw.checkpoint.get(),
+            horizon: raw.horizon.get(),
+            based_from: Position(raw.based_from.get()),
         };
         found.check()?;
         Ok(found)
@@ -295,11 +316,14 @@ impl Superblock {
         if self.batches >= crate::block::SEQUENCE_MAX {
             return impossible("batches", self.batches);
         }
+        if self.checkpoint >= crate::block::SEQUENCE_MAX || self.horizon > self.checkpoint {
+            return impossible("horizon", self.horizon);
+        }
         if self.epoch >= crate::block::SEQUENCE_MAX {
             return impossible("epoch", self.epoch);
         }
         // Positions are far below 2^63, so that sums of them cannot overflow.
-        let positions = [self.front, self.rear, self.durable, self.session_rear];
+        let positions = [self.front, self.rear, self.durable, self.session_rear, self.based_from];
         if let Some(position) = positions.into_iter().find(|position| *position >= Position::MAX) {
             return impossible("position", position.0);
         }
@@ -319,6 +343,11 @@ impl Superblock {
             return impossible("segments", self.segment_next);
         }
         Ok(())
+    }
+
+    /// Whether the bases of all dirty pages are known.
+    pub fn knows_bases(&self) -> bool {
+        self.keeps_bases && self.horizon > 0
     }
 
     /// Whether a clean page on flash at `position` may not be durable on disk yet.
@@ -360,6 +389,7 @@ impl Superblock {
             slots: self.slots,
             proofs: self.page_format.keeps_proofs(),
             keeps_slots: self.keeps_slots,
+            keeps_bases: self.keeps_bases,
             ..Config::new(self.policy, self.slots)
         }
     }

@@ -49,7 +49,7 @@ pub fn tables() -> Vec<Table> {
         table!("Block header", BlockHeader, magic version length sequence checksum reserved),
         table!("Superblock", RawSuperblock,
             header cache disk epoch page_bytes slots group_pages staging_groups segment_entries policy mode flags front
-            rear durable unsure_from unsure_to session_rear segment_first segment_next losses epoch_nonce previous_nonce page_format objects marks costs renewal log mark_digests batches zero),
+            rear durable unsure_from unsure_to session_rear segment_first segment_next losses epoch_nonce previous_nonce page_format objects marks costs renewal log mark_digests batches checkpoint horizon based_from zero),
         table!("Disk label", RawLabel, header disk cache epoch page_bytes flags log session epoch_nonce session_nonce failed_epoch failed_nonce renewal zero),
         table!("Missing pages", missing::RawMissing, header cache epoch ranges staged checksum given_up zero),
         table!("Range of missing pages", missing::RawRange, first pages),

@@ -10,7 +10,9 @@ use entresol_format::losses::Losses;
 use entresol_format::segment::{self, ENTRY_BYTES};
 use entresol_format::summary::{self, Entry, Summary};
 use entresol_format::superblock::Superblock;
-use entresol_format::{BLOCK_BYTES, BlockFault, Layout, LogPosition, PageFormat, Uuid, block, page};
+use entresol_format::{
+    BLOCK_BYTES, BlockFault, Layout, LogPosition, PageFormat, StoredBase, Uuid, block, page,
+};
 use entresol_runtime::rng::Rng;
 
 fn superblock() -> Superblock {
@@ -51,6 +53,10 @@ fn superblock() -> Superblock {
         mark_digests: [0x3132_3334_3536_3738, 0x4142_4344_4546_4748],
         keeps_slots: false,
         batches: 0x2152_5354_5556_5758,
+        keeps_bases: true,
+        checkpoint: 0x2162_6364_6566_6768,
+        horizon: 0x2162_6364_6566_6700,
+        based_from: Position(0x0172_7374_7576),
     }
 }
 
@@ -107,6 +113,7 @@ fn entry(at: usize) -> Option<Entry> {
         lsn: Lsn(at * 1000),
         checksum: at as u32 ^ 0xdead,
         dirty: at.is_multiple_of(2),
+        base: at.is_multiple_of(4).then_some(StoredBase::of(at << 20)),
     })
 }
 
@@ -162,6 +169,15 @@ fn everything_comes_back_as_written() {
     for (view, bytes) in views.clone().zip(bytes.chunks_exact_mut(ENTRY_BYTES)) {
         segment::encode_entry(bytes, view);
     }
+    assert!(segment::decode_entries(&bytes, ENTRY_BYTES).eq(views.clone()));
+    assert!(segment::decode_bases(&bytes, ENTRY_BYTES).all(|base| base.is_none()));
+    let base = |at: usize| at.is_multiple_of(7).then_some(1000 + at as u64);
+    for (at, bytes) in bytes.chunks_exact_mut(ENTRY_BYTES).enumerate() {
+        base(at).into_iter().for_each(|base| segment::add_base(bytes, base));
+    }
+    let bases = (0..50).map(|at| base(at).map(StoredBase::of));
+    assert!(segment::decode_bases(&bytes, ENTRY_BYTES).eq(bases));
+    // Position 0 is empty: there is no page with that base.
     assert!(segment::decode_entries(&bytes, ENTRY_BYTES).eq(views));
 }
 
@@ -249,7 +265,8 @@ fn impossible_values_under_a_right_checksum_are_refused() {
 #[test]
 fn a_cache_whose_pages_do_not_name_their_slots_is_of_an_older_release() {
     let mut bytes = vec![0; BLOCK_BYTES];
-    let slots = Superblock { policy: PolicyKind::Tac, mode: Mode::WriteThrough, ..superblock() };
+    let through = Mode::WriteThrough;
+    let slots = Superblock { policy: PolicyKind::Tac, mode: through, keeps_bases: false, ..superblock() };
     slots.encode(&mut bytes);
     assert_eq!(Superblock::decode(&bytes), Ok(slots));
     bytes[100] &= !8;

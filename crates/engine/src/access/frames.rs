@@ -91,7 +91,7 @@ impl SharedGroup<'_> {
         let (position, page, lsn, rest) = (words[0], words[1], words[2], words[3]);
         let position = if rest & FILLED == 0 { NOBODY } else { Position(position) };
         let (checksum, dirty) = (rest as u32, rest & DIRTY != 0);
-        Content { position, entry: Entry { page: PageId(page), lsn: Lsn(lsn), checksum, dirty } }
+        Content { position, entry: Entry { page: PageId(page), lsn: Lsn(lsn), checksum, dirty, base: None } }
     }
 
     pub(super) fn set_content(&mut self, at: usize, content: &Content) {

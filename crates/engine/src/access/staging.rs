@@ -14,7 +14,7 @@ use crate::buffer::AlignedBuffer;
 use crate::{TierError, TierOptions};
 use entresol_core::{Forgotten, FrameId, PageId, Position, WritePage};
 use entresol_format::summary::{self, Entry};
-use entresol_format::{BLOCK_BYTES, PageFormat};
+use entresol_format::{BLOCK_BYTES, PageFormat, StoredBase};
 use entresol_runtime::sync::{Rank, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use entresol_shm::Gone;
 
@@ -50,6 +50,8 @@ pub(crate) struct Composition<'a> {
     pub present: u128,
     /// Records of forgotten pages.
     pub stale: &'a [Forgotten],
+    /// By place: the bases of dirty pages; empty if none are kept.
+    pub bases: &'a [Option<StoredBase>],
 }
 
 impl GroupBuffer {
@@ -88,7 +90,7 @@ impl GroupBuffer {
         let (first, present, written) = (what.first.0, what.present, what.head.written as usize);
         let entries = self.contents.iter().enumerate().map(|(at, content)| {
             let is_there = at < written && present >> at & 1 == 1 && content.position.0 == first + at as u64;
-            is_there.then_some(content.entry)
+            is_there.then_some(Entry { base: what.bases.get(at).copied().flatten(), ..content.entry })
         });
         let after = self.before + self.contents.len() * self.page_bytes;
         summary::encode(&mut self.bytes[after..], &head, entries, what.stale);
@@ -227,7 +229,10 @@ impl Staging {
         }
         bytes.copy_from_slice(data);
         let checksum = self.page_format.seal(bytes, page, stamp);
-        Content { position, entry: Entry { page, lsn: self.page_format.lsn(bytes), checksum, dirty } }
+        Content {
+            position,
+            entry: Entry { page, lsn: self.page_format.lsn(bytes), checksum, dirty, base: None },
+        }
     }
 
     /// Copies the version of `id` at `position` out of `frame`, as its owner knows it. False if another one

@@ -6,7 +6,7 @@
 use super::{BATCH, LabelState, Labels, WriteBehind, binding, read_label, write_label};
 use crate::api::{Binding, Evicted, Fetched, Layer, TierMetrics, Upstream, Victim};
 use crate::error::{HOW_TO_DETACH, disk_error};
-use crate::{TierError, claim};
+use crate::{TierError, claim, points};
 use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::Uuid;
@@ -14,6 +14,7 @@ use entresol_format::label::{Label, Session};
 use entresol_format::layout::page_bytes_possible;
 use entresol_runtime::JoinHandle;
 use entresol_runtime::sync::{Rank, TinyMutex};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
 /// A disk without a flash tier.
@@ -21,6 +22,8 @@ use std::sync::{Arc, Weak};
 /// If dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
 pub struct DiskLayer {
     behind: Arc<WriteBehind>,
+    /// The label still says that the disk needs its flash, which is lost.
+    is_flash_lost: AtomicBool,
     tasks: TinyMutex<Vec<JoinHandle>>,
 }
 
@@ -32,7 +35,7 @@ impl DiskLayer {
             disk.disk.write_all::<BATCH>(pages.iter().map(|staged| (staged.page, staged.bytes)))
         });
         let tasks = TinyMutex::new(Rank::Tasks, tasks);
-        Arc::new(Self { behind, tasks })
+        Arc::new(Self { behind, is_flash_lost: AtomicBool::new(false), tasks })
     }
 
     /// Labels `disk` as new, with pages of `page_bytes`. The content of the disk is lost.
@@ -86,6 +89,24 @@ impl DiskLayer {
     pub fn open(disk: Arc<dyn Device>, page_bytes: u32) -> Result<Arc<Self>, TierError> {
         open_unbound(&*disk, page_bytes)?;
         Ok(Self::new(disk, page_bytes))
+    }
+
+    /// As [`DiskLayer::open`], of a disk that may lack pages which only its flash has, and that is lost: the
+    /// owner repeats them from its log. Nothing is written until [`Layer::give_up_flash`]: from then on the
+    /// flash is refused. The label says that the disk lacks pages until [`Layer::checkpoint_complete`], so an
+    /// open that is cut off before is repeated.
+    ///
+    /// # Errors
+    /// As [`DiskLayer::open`]; of a disk whose flash has failed without a log above, or that has lost pages.
+    pub fn open_without_flash(disk: Arc<dyn Device>, page_bytes: u32) -> Result<Arc<Self>, TierError> {
+        disk.sync().and_then(|()| disk.drop_cached()).map_err(disk_error)?;
+        let label = binding::expect_label(&*disk, page_bytes)?.newest;
+        if label.lost || label.failed_epoch != 0 || !label.dirty_possible {
+            return Self::open(disk, page_bytes);
+        }
+        let layer = Self::new(disk, page_bytes);
+        layer.is_flash_lost.store(true, SeqCst);
+        Ok(layer)
     }
 }
 
@@ -143,6 +164,24 @@ impl Layer for DiskLayer {
 
     fn checkpoint(&self) -> Result<(), TierError> {
         self.behind.checkpoint()
+    }
+
+    fn checkpoint_complete(&self, _: u64) -> Result<(), TierError> {
+        if self.is_flash_lost.load(SeqCst) {
+            let give_up = |label: &mut Label| (label.dirty_possible, label.cache) = (false, Uuid::NIL);
+            self.behind.disk.label.change(give_up)?;
+            self.is_flash_lost.store(false, SeqCst);
+        }
+        Ok(())
+    }
+
+    fn is_flash_lost(&self) -> bool {
+        self.is_flash_lost.load(SeqCst)
+    }
+
+    fn give_up_flash(&self) -> Result<(), TierError> {
+        points::FLASH_GIVEN_UP.reach();
+        self.behind.disk.label.change(binding::begin_epoch)
     }
 
     fn attach(&self, upstream: Weak<dyn Upstream>) {

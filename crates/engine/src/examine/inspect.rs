@@ -19,6 +19,19 @@ pub struct DirectoryReport {
     pub occupancy: Occupancy,
     /// The report of the recovery.
     pub open: OpenReport,
+    /// How much of the owner's log replaces the flash, if that is lost; `None`: none does.
+    pub horizon: Option<HorizonReport>,
+}
+
+/// How much of its owner's log a cache needs in place of its flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HorizonReport {
+    /// The owner's last complete checkpoint that the cache knows.
+    pub checkpoint: u64,
+    /// The log is needed from the redo point of this one on.
+    pub horizon: u64,
+    /// Pages that need the log from before the redo point of `checkpoint`.
+    pub behind: u32,
 }
 
 /// The content of a flash device. Displayed as a table.
@@ -56,7 +69,12 @@ pub fn inspect(flash: &dyn Device) -> Result<InspectReport, TierError> {
             let mut restored = recover::restore(flash, &superblock, &options, &mut open)?;
             let partition = restored.region.partition();
             let occupancy = partition.occupancy();
-            Some(DirectoryReport { front: restored.front, rear: restored.rear, occupancy, open })
+            let horizon = partition.log().filter(|_| superblock.knows_bases()).map(|log| HorizonReport {
+                checkpoint: log.last_checkpoint(),
+                horizon: log.horizon(),
+                behind: log.behind(log.last_checkpoint()),
+            });
+            Some(DirectoryReport { front: restored.front, rear: restored.rear, occupancy, open, horizon })
         }
     };
     let copies = copies.into_iter().map(|copy| copy.map(|s| s.sequence).map_err(|fault| fault.to_string()));
@@ -88,6 +106,17 @@ impl fmt::Display for InspectReport {
         line("pages", thousands(occupancy.valid))?;
         line("newer than disk", thousands(occupancy.dirty))?;
         line("superseded versions", thousands(occupancy.superseded))?;
+        if superblock.keeps_bases {
+            let of = |found: HorizonReport| {
+                let HorizonReport { checkpoint, horizon, behind } = found;
+                let [checkpoint, horizon, behind] = [checkpoint, horizon, behind.into()].map(thousands);
+                format!(
+                    "may be lost: the log replaces it from checkpoint {horizon} on, of {checkpoint}; {behind} pages are behind"
+                )
+            };
+            let needed = || "is needed until pages from before were copied to disk".to_owned();
+            line("this flash", directory.horizon.map_or_else(needed, of))?;
+        }
         let reads = format!(
             "{} bytes: {} segments, {} summaries, {} pages",
             thousands(open.bytes_read),

@@ -11,7 +11,7 @@ mod report;
 mod slots;
 
 pub use check::{check, check_watched};
-pub use inspect::{DirectoryReport, InspectReport, inspect};
+pub use inspect::{DirectoryReport, HorizonReport, InspectReport, inspect};
 pub use report::CheckReport;
 
 use crate::buffer::AlignedBuffer;

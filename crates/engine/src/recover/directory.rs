@@ -18,7 +18,9 @@ use super::{is_dirty, read_segment};
 use crate::TierError;
 use crate::points;
 use crate::scan::{Reader, ScannedGroup};
-use entresol_core::{Forgotten, Log, Position};
+use entresol_core::{Forgotten, Log, PageId, Position};
+use entresol_format::StoredBase;
+use entresol_format::superblock::Superblock;
 
 /// Fills `log`. Returns the records of forgotten pages that no directory segment names, with the groups
 /// whose summaries do.
@@ -31,6 +33,7 @@ pub(crate) fn fill(
     let entries = u64::from(superblock.segment_entries);
     let mut fill = Fill { scan, log, records: Vec::new() };
     fill.log.restore_begin(scan.front);
+    fill.log.restore_checkpoint(superblock.checkpoint);
     // Positions before the first segment, if the front is not beyond them.
     let before = (superblock.segment_first * entries).min(superblock.durable.0);
     fill.enter_groups(reader, scan.front.0..before)?;
@@ -42,12 +45,10 @@ pub(crate) fn fill(
         match read_segment(reader, number)? {
             Ok(segment) => {
                 points::SEGMENT_USED.reach();
-                for (at, view) in segment.views.iter().enumerate() {
+                for (at, (view, base)) in segment.views.iter().zip(&segment.bases).enumerate() {
                     let position = Position(start + at as u64);
                     let Some(view) = view.filter(|_| position >= scan.front) else { continue };
-                    let dirty = is_dirty(superblock, position, view.dirty);
-                    fill.log.restore_entry(position, view.page, dirty);
-                    fill.log.restore_proof(position, view.proof);
+                    fill.restore(superblock, position, (view.page, view.dirty), (view.proof, *base));
                 }
                 let group = start / reader.group_pages();
                 fill.records.extend(segment.records.iter().map(|record| (group, *record)));
@@ -117,6 +118,29 @@ impl Fill<'_, '_, '_> {
         Ok(())
     }
 
+    /// Restores a page with its checksum and its base. A page with a base before the recorded horizon was
+    /// copied to disk durably: it is clean. It must not be written there again, since the owner's log may
+    /// have no image of it any more, by which a torn page is repaired. A page without a base has the horizon.
+    fn restore(
+        &mut self,
+        superblock: &Superblock,
+        position: Position,
+        (page, recorded): (PageId, bool),
+        (proof, base): (u32, Option<StoredBase>),
+    ) {
+        let base = base.map(|base| base.number(superblock.checkpoint));
+        let is_old = position < superblock.based_from || base.is_some_and(|base| base < superblock.horizon);
+        let is_copied = superblock.knows_bases() && is_old;
+        let dirty = is_dirty(superblock, position, recorded && !is_copied);
+        self.log.restore_entry(position, page, dirty);
+        self.log.restore_proof(position, proof);
+        if superblock.knows_bases() {
+            // A later checkpoint than the superblock knows counts as that one.
+            let base = base.map_or(superblock.horizon, |base| base.min(superblock.checkpoint));
+            self.log.restore_base(position, base);
+        }
+    }
+
     fn enter(&mut self, reader: &Reader<'_>, group: &ScannedGroup) {
         let start = reader.position(group.number);
         if start < self.scan.front {
@@ -126,9 +150,12 @@ impl Fill<'_, '_, '_> {
         for (at, entry) in group.entries.iter().enumerate() {
             if let Some(entry) = entry {
                 let position = Position(start.0 + at as u64);
-                let dirty = is_dirty(reader.superblock, position, entry.dirty);
-                self.log.restore_entry(position, entry.page, dirty);
-                self.log.restore_proof(position, entry.checksum);
+                self.restore(
+                    reader.superblock,
+                    position,
+                    (entry.page, entry.dirty),
+                    (entry.checksum, entry.base),
+                );
             }
         }
     }

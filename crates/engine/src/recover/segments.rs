@@ -7,13 +7,15 @@ use crate::{TierError, unreadable};
 use entresol_core::{Forgotten, SlotView};
 use entresol_format::segment::{self, Head};
 use entresol_format::stale::{RawStale, STALE_BYTES};
-use entresol_format::{BLOCK_BYTES, checksum};
+use entresol_format::{BLOCK_BYTES, StoredBase, checksum};
 use zerocopy::FromBytes;
 
 /// What a directory segment says.
 pub(crate) struct Segment {
     /// Of each position, the page.
     pub views: Vec<Option<SlotView>>,
+    /// Of each position, the base of the page.
+    pub bases: Vec<Option<StoredBase>>,
     /// Forgotten pages.
     pub records: Vec<Forgotten>,
     /// There are more records: the summaries of its groups name them all.
@@ -62,5 +64,6 @@ pub(crate) fn read_segment(
         return Ok(Err("a record of forgotten pages in it is impossible".to_owned()));
     };
     let views = segment::decode_entries(&used[..entries], entry_bytes).collect();
-    Ok(Ok(Segment { views, records, records_incomplete: head.stale_incomplete }))
+    let bases = segment::decode_bases(&used[..entries], entry_bytes).collect();
+    Ok(Ok(Segment { views, bases, records, records_incomplete: head.stale_incomplete }))
 }

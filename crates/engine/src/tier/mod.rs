@@ -244,6 +244,30 @@ impl Layer for FlashTier {
         self.parts.room.checkpointer().checkpoint()
     }
 
+    fn resume_checkpoints(&self, number: u64) -> Result<(), TierError> {
+        let _guard = self.guard();
+        self.parts.horizon.as_ref().map_or(Ok(()), |horizon| horizon.resume(number))
+    }
+
+    fn checkpoint_complete(&self, number: u64) -> Result<(), TierError> {
+        let _guard = self.guard();
+        self.parts.horizon.as_ref().map_or(Ok(()), |horizon| horizon.complete(number))
+    }
+
+    fn bring_to_disk_before(&self, number: u64) -> Result<u64, TierError> {
+        let _guard = self.guard();
+        match &self.parts.horizon {
+            Some(horizon) => horizon.bring_to(number),
+            // Nothing is known of dirty pages.
+            None if self.parts.floor.access.options.dirty_possible() => Ok(0),
+            None => Ok(u64::MAX),
+        }
+    }
+
+    fn clean_behind(&self, number: u64) {
+        self.parts.writeback.iter().for_each(|writeback| writeback.clean_behind(number));
+    }
+
     fn attach(&self, upstream: Weak<dyn Upstream>) {
         self.parts.floor.upstream.attach(upstream);
     }

@@ -137,7 +137,7 @@ impl PageCache for FlashTier {
     }
 
     fn writeback(&self) -> Option<WritebackState> {
-        self.parts.writeback.as_ref().map(WritebackTask::report)
+        self.parts.writeback.as_ref().and_then(WritebackTask::report)
     }
 
     fn is_at_ceiling(&self) -> bool {

@@ -1,6 +1,7 @@
 //! All parts of a tier, put together. Arrows between rooms point one way: `life`, `serve` → `access` →
 //! `room` (`ring` or `slots`) → `floor`.
 
+use super::floor::horizon::Horizon;
 use super::floor::wanted::WantedPages;
 use super::floor::writeback::WritebackTask;
 use super::floor::writers::WriterLoop;
@@ -27,6 +28,8 @@ pub(crate) struct Parts {
     pub writes: Writes,
     pub wanted: Arc<WantedPages>,
     pub writeback: Option<WritebackTask>,
+    /// Of a cache whose flash may be lost.
+    pub horizon: Option<Horizon>,
     /// Of a tier that continues when its flash fails.
     pub leaver: Option<Leaver>,
     pub closer: Closer,
@@ -46,6 +49,7 @@ impl Parts {
         let wanted = Arc::new(WantedPages::new(&floor));
         Self {
             writeback: WritebackTask::new(&floor, &wanted),
+            horizon: Horizon::new(&floor, &wanted, room.ring().is_some_and(|ring| ring.has_bases)),
             leaver: Leaver::new(&floor, &room),
             writers: WriterLoop::new(&floor),
             writes: Writes::new(&floor, &room),

@@ -21,6 +21,7 @@
 //! | `writers`, `background` | the loops of the tasks that carry jobs out |
 //! | `checkpointer` | checkpoints, but for what placements make durable |
 //! | `wanted` | flash → disk before its turn, for the owner |
+//! | `horizon` | how much of the owner's log replaces a lost flash |
 //! | `writeback` | the same by itself: old pages, an idle cache, too many dirty pages |
 //! | `dirt` | how many pages may be dirty, and whether the label says that there are any |
 
@@ -36,6 +37,7 @@ pub(crate) mod disk_writes;
 pub(crate) mod entry;
 pub(crate) mod failures;
 pub(crate) mod flash;
+pub(crate) mod horizon;
 pub(crate) mod lost;
 pub(crate) mod object_log;
 pub(crate) mod renewals;

@@ -106,6 +106,10 @@ impl Superblocks {
                 self.directory.with(|partition| (partition.window(), partition.published()))?;
             (next.front, next.rear, next.durable) = (front, rear, published);
         }
+        if let Some((checkpoint, horizon)) = self.horizon()? {
+            next.checkpoint = checkpoint.max(next.checkpoint);
+            next.horizon = horizon.max(next.horizon).min(next.checkpoint);
+        }
         if let Some(marks) = self.board.marks() {
             next.marks = marks;
         }
@@ -132,6 +136,17 @@ impl Superblocks {
         self.unsure_from.store(next.unsure_from.0, SeqCst);
         self.log.store(next.log.lsn, SeqCst);
         Ok(())
+    }
+
+    /// The owner's last complete checkpoint, and the horizon, if the cache keeps bases.
+    fn horizon(&self) -> Result<Option<(u64, u64)>, TierError> {
+        if !self.directory.config.keeps_bases {
+            return Ok(None);
+        }
+        Ok(self.directory.with(|partition| {
+            let log = partition.log().filter(|log| log.keeps_bases());
+            log.map(|log| (log.last_checkpoint(), log.horizon()))
+        })?)
     }
 
     /// Sees to it that groups up to the position `end` may be written.

@@ -87,6 +87,14 @@ fn begin(
     (copies, busy)
 }
 
+/// Which dirty pages are wanted.
+enum Wanted<'a> {
+    /// Of these.
+    Set(&'a PageSet),
+    /// Those with a base before this checkpoint of their owner.
+    Behind(u64),
+}
+
 /// Tasks that copy pages for one caller: one writes while the disk is synced for another.
 const COPIERS: usize = 2;
 
@@ -181,6 +189,22 @@ impl WantedPages {
     pub(crate) fn destage_found(
         &self,
         wanted: &PageSet,
+        stays: &mut Vec<TierError>,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<u64, TierError> {
+        self.destage_all(&Wanted::Set(wanted), stays, watch)
+    }
+
+    /// As [`WantedPages::destage`], of the dirty pages with a base before this checkpoint of their owner.
+    pub(crate) fn destage_behind(&self, number: u64) -> Result<u64, TierError> {
+        let (wanted, mut stays) = (Wanted::Behind(number), Vec::new());
+        let copied = self.destage_all(&wanted, &mut stays, &mut |_| ControlFlow::Continue(()))?;
+        stays.into_iter().next().map_or(Ok(copied), Err)
+    }
+
+    fn destage_all(
+        &self,
+        wanted: &Wanted<'_>,
         stays: &mut Vec<TierError>,
         watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<u64, TierError> {
@@ -322,11 +346,11 @@ impl WantedPages {
     }
 
     /// The flash has failed: the disk has everything, or lacks pages that it gets as far as they can be read.
-    fn destage_without_flash(&self, wanted: &PageSet, copied: u64) -> Result<u64, TierError> {
+    fn destage_without_flash(&self, wanted: &Wanted<'_>, copied: u64) -> Result<u64, TierError> {
         self.disk.sync()?;
         let lacking = self.disk.missing.since_failure().map_or(0, |missing| match *wanted {
-            PageSet::Range(first, last) => missing.within(first, last).len() as u64,
-            PageSet::Named { .. } => missing.count().0,
+            Wanted::Set(PageSet::Range(first, last)) => missing.within(*first, *last).len() as u64,
+            Wanted::Set(PageSet::Named { .. }) | Wanted::Behind(_) => missing.count().0,
         });
         if lacking == 0 {
             return Ok(copied);
@@ -338,7 +362,7 @@ impl WantedPages {
     }
 
     /// The pages among `wanted` that are dirty in slots, in the order of their places on disk.
-    fn dirty_of(&self, wanted: &PageSet) -> Result<Vec<PageId>, TierError> {
+    fn dirty_of(&self, wanted: &Wanted<'_>) -> Result<Vec<PageId>, TierError> {
         let mut dirty: Vec<PageId> = Vec::new();
         loop {
             // In memory that is taken before the latch.
@@ -346,8 +370,12 @@ impl WantedPages {
             dirty.reserve(count as usize);
             let is_all = self.directory.with(|partition| {
                 let has_room = partition.occupancy().dirty as usize <= dirty.capacity();
-                if has_room {
-                    dirty.extend(partition.dirty_slots().map(|(_, page)| page));
+                match (has_room, wanted, partition.log()) {
+                    (true, Wanted::Behind(number), Some(log)) => {
+                        dirty.extend(log.dirty_based_before(0..u32::MAX, *number));
+                    }
+                    (true, ..) => dirty.extend(partition.dirty_slots().map(|(_, page)| page)),
+                    (false, ..) => {}
                 }
                 has_room
             })?;
@@ -357,9 +385,10 @@ impl WantedPages {
         }
         dirty.sort_unstable();
         match *wanted {
-            PageSet::Range(first, last) => dirty.retain(|page| (first..=last).contains(page)),
-            PageSet::Named { name, length } => {
-                let name = &name[..length.min(name.len())];
+            Wanted::Behind(_) => {}
+            Wanted::Set(PageSet::Range(first, last)) => dirty.retain(|page| (*first..=*last).contains(page)),
+            Wanted::Set(PageSet::Named { name, length }) => {
+                let name = &name[..(*length).min(name.len())];
                 let mut named = Vec::with_capacity(dirty.len());
                 for of_object in dirty.chunk_by(|a, b| a.object() == b.object()) {
                     let locator = self.table.locator(ObjectId(of_object[0].object()));

@@ -1,5 +1,6 @@
 //! The task that copies dirty pages to disk before their turn: when the cache is idle, when they are old, and
-//! when there are many ([`entresol_core::Writeback`] decides). They stay in the cache, as clean pages.
+//! when there are many ([`entresol_core::Writeback`] decides). They stay in the cache, as clean pages. For an
+//! owner with a log, whose flash may be lost: those that need more of the log than it wants to keep.
 //!
 //! Pages are copied in the order of the disk: a pass begins with a list of those that may be copied, and
 //! takes some at a time.
@@ -17,6 +18,7 @@ use entresol_core::{Aged, PageId, Writeback, WritebackLook, WritebackOptions, Wr
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 /// Slots that are looked at while the latch is held.
@@ -42,7 +44,15 @@ pub(crate) struct WritebackTask {
     failures: Arc<Failures>,
     trouble: Arc<DiskTrouble>,
     wanted: Arc<WantedPages>,
-    decides: TinyMutex<Writeback>,
+    decides: Decides,
+}
+
+/// Whose wish it is that pages are copied.
+enum Decides {
+    /// No log is above: by their age, and their number.
+    Age(TinyMutex<Writeback>),
+    /// The owner of the log: those with a base before this checkpoint.
+    Horizon(AtomicU64),
 }
 
 /// Pages to copy, in the order of the disk.
@@ -91,6 +101,9 @@ impl WritebackTask {
     /// `None`: this cache has no dirty pages, or an owner who brings them to disk.
     pub(crate) fn new(floor: &Floor, wanted: &Arc<WantedPages>) -> Option<Self> {
         let options = &floor.access.options;
+        if options.config().keeps_bases {
+            return Some(Self::of(floor, wanted, Decides::Horizon(AtomicU64::new(0))));
+        }
         let writeback = options.writeback.filter(|_| options.dirty_possible())?;
         let look = look(&floor.access.directory, &floor.access.board).unwrap_or(WritebackLook {
             now_ns: 0,
@@ -98,7 +111,12 @@ impl WritebackTask {
             dirty: 0,
             requests: 0,
         });
-        Some(Self {
+        let decides = TinyMutex::new(Rank::Writeback, Writeback::new(writeback, &look));
+        Some(Self::of(floor, wanted, Decides::Age(decides)))
+    }
+
+    fn of(floor: &Floor, wanted: &Arc<WantedPages>, decides: Decides) -> Self {
+        Self {
             directory: floor.access.directory.clone(),
             board: floor.access.board.clone(),
             state: floor.access.state.clone(),
@@ -107,20 +125,52 @@ impl WritebackTask {
             failures: floor.failures.clone(),
             trouble: floor.trouble.clone(),
             wanted: wanted.clone(),
-            decides: TinyMutex::new(Rank::Writeback, Writeback::new(writeback, &look)),
-        })
+            decides,
+        }
+    }
+
+    /// From now on, pages with a base before this checkpoint of their owner are copied.
+    pub(crate) fn clean_behind(&self, number: u64) {
+        if let Decides::Horizon(wanted) = &self.decides {
+            wanted.store(number, SeqCst);
+            self.failures.dirty.notify_all();
+        }
+    }
+
+    /// What is to be done, and how many pages are dirty.
+    fn decide(&self) -> Result<(WritebackStep, u32), TierError> {
+        match &self.decides {
+            Decides::Age(decides) => {
+                let look = look(&self.directory, &self.board)?;
+                Ok((decides.lock().step(&look), look.dirty))
+            }
+            Decides::Horizon(wanted) => {
+                let wanted = wanted.load(SeqCst);
+                let behind = self.directory.in_log(|log| log.behind(wanted))?;
+                Ok((Writeback::for_horizon(wanted, behind), behind))
+            }
+        }
+    }
+
+    fn age(&self) -> Duration {
+        match &self.decides {
+            Decides::Age(decides) => Duration::from_nanos(decides.lock().options().age_ns),
+            Decides::Horizon(_) => Duration::MAX,
+        }
     }
 
     /// Other options from now on.
     pub(crate) fn set(&self, options: WritebackOptions) {
-        self.decides.lock().set(options);
+        let Decides::Age(decides) = &self.decides else { return };
+        decides.lock().set(options);
         self.dirt.set_max(options.dirty_max);
         self.failures.dirty.notify_all();
     }
 
     /// For the owner.
-    pub(crate) fn report(&self) -> WritebackState {
-        WritebackState { options: self.decides.lock().options(), is_clean: self.dirt.is_cleared() }
+    pub(crate) fn report(&self) -> Option<WritebackState> {
+        let Decides::Age(decides) = &self.decides else { return None };
+        Some(WritebackState { options: decides.lock().options(), is_clean: self.dirt.is_cleared() })
     }
 
     /// Copies dirty pages until the tier stops.
@@ -149,10 +199,10 @@ impl WritebackTask {
             return Ok(None);
         }
         let begin = now();
-        let look = look(&self.directory, &self.board)?;
-        let step = self.decides.lock().step(&look);
+        let (step, dirty) = self.decide()?;
         let (which, pages, pause_permille, most) = match step {
-            WritebackStep::Rest(ns) if look.dirty > 0 => return Ok(Some(Duration::from_nanos(ns))),
+            WritebackStep::Rest(ns) if dirty > 0 => return Ok(Some(Duration::from_nanos(ns))),
+            WritebackStep::Rest(_) if matches!(self.decides, Decides::Horizon(_)) => return Ok(None),
             WritebackStep::Rest(_) => {
                 return Ok(if self.dirt.clear()? { None } else { Some(self.pause() / 10) });
             }
@@ -188,7 +238,7 @@ impl WritebackTask {
     }
 
     fn pause(&self) -> Duration {
-        PAUSE.min(Duration::from_nanos(self.decides.lock().options().age_ns))
+        PAUSE.min(self.age())
     }
 
     /// Lists the pages that may be copied now.
@@ -197,18 +247,20 @@ impl WritebackTask {
         pass.pages.clear();
         let before = match which {
             Aged::Before(position) => Some(position),
-            Aged::Quiet | Aged::All => None,
+            Aged::Quiet | Aged::All | Aged::Based(_) => None,
         };
         let slots = self.directory.config.slots;
         for from in (0..slots).step_by(SLOTS_A_LOOK as usize) {
             // Memory is taken before the latch.
             pass.pages.reserve(SLOTS_A_LOOK as usize);
-            self.directory.with(|partition| {
-                pass.pages.extend(partition.dirty_before(from..from + SLOTS_A_LOOK, before));
+            let slots = from..from + SLOTS_A_LOOK;
+            self.directory.with(|partition| match (which, partition.log()) {
+                (Aged::Based(number), Some(log)) => pass.pages.extend(log.dirty_based_before(slots, number)),
+                _ => pass.pages.extend(partition.dirty_before(slots, before)),
             })?;
         }
         if which == Aged::Quiet {
-            let age = Duration::from_nanos(self.decides.lock().options().age_ns).min(HOT);
+            let age = self.age().min(HOT);
             let since = Time((now().0).saturating_sub(age.as_nanos() as u64));
             let mut pages = std::mem::take(&mut pass.pages);
             pages.retain(|page| !pass.was_copied(*page, since));

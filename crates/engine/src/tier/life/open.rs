@@ -255,7 +255,12 @@ fn resume(
     options: &TierOptions,
     log: Option<&dyn OwnersLog>,
 ) -> Result<(Superblock, FoundPages, Region), TierError> {
+    let keeps_bases = options.config().keeps_bases;
+    let goes_on = keeps_bases && superblock.knows_bases();
     let mut next = Superblock {
+        keeps_bases,
+        checkpoint: if goes_on { superblock.checkpoint } else { 0 },
+        horizon: if goes_on { superblock.horizon } else { 0 },
         epoch: label.epoch,
         staging_groups: options.staging_groups,
         policy: options.policy,
@@ -281,7 +286,11 @@ fn resume(
                 next.log = log.position();
             }
             (next.unsure_from, next.unsure_to) = unsure(superblock, restored.rear, options);
-            let ring = FoundRing { survivors, records: restored.records };
+            if !goes_on {
+                next.based_from = restored.rear;
+            }
+            let has_bases = superblock.knows_bases();
+            let ring = FoundRing { survivors, records: restored.records, has_bases };
             Ok((next, FoundPages::Ring(ring), restored.region))
         }
         ReadBack::Slots(slots) => {

@@ -54,11 +54,15 @@ pub(crate) struct FoundRing {
     /// Records of forgotten pages that the summaries of groups name, with these groups, and that no directory
     /// segment covers.
     pub records: Vec<(u64, Forgotten)>,
+    /// Dirty pages in it have bases.
+    pub has_bases: bool,
 }
 
 /// See the module's header.
 pub(crate) struct Ring {
     pub survivors: Option<Survivors>,
+    /// Dirty pages that the open has found have bases.
+    pub has_bases: bool,
     pub writer: Arc<Writer>,
     pub background: BackgroundQueue,
     pub flusher: Arc<Flusher>,
@@ -85,6 +89,7 @@ impl Ring {
         let dequeuer = Dequeuer::new(floor, &work);
         Self {
             survivors: found.survivors,
+            has_bases: found.has_bases,
             writer,
             background: BackgroundQueue::new(floor, Arc::new(dequeuer)),
             confirmer: (floor.flash.layout.summary_copies() > 1).then(|| Confirmer::new(floor)),

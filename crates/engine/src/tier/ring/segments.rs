@@ -169,6 +169,10 @@ impl Segments {
                     false => partition.slot(self.flash.layout.slot(position)),
                 };
                 segment::encode_entry(entry, view);
+                let base = view.and_then(|_| partition.log()?.base(self.flash.layout.slot(position)));
+                if let Some(base) = base {
+                    segment::add_base(entry, base);
+                }
             }
         })
     }

@@ -24,7 +24,7 @@ use entresol_core::{
     WritePages,
 };
 use entresol_device::{BusyClock, Io};
-use entresol_format::{BLOCK_BYTES, summary};
+use entresol_format::{BLOCK_BYTES, StoredBase, summary};
 use entresol_runtime::may_preempt;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_shm::Gone;
@@ -257,7 +257,12 @@ impl Writer {
         // A group with one summary has it overwritten when it is complete, and a power failure may take it
         // then: until the group is complete, no record in it counts.
         let names_records = part.completes || self.flash.layout.summary_copies() > 1;
+        let mut bases = ArrayVec::<Option<StoredBase>, GROUP_PAGES_MAX>::new();
         let ((front, _), durable, present, (waiting, mut records)) = self.directory.with(|partition| {
+            if let Some(log) = partition.log().filter(|log| log.keeps_bases()) {
+                let places = (0..part.upto).map(|place| Position(part.first.0 + u64::from(place)));
+                bases.extend(places.map(|position| log.staged_base(position).map(StoredBase::of)));
+            }
             let present = partition.log().map_or(0, |log| log.staged_pages(part.first));
             (
                 partition.window(),
@@ -292,7 +297,8 @@ impl Writer {
             log: self.disk.log().map(OwnersLog::position).unwrap_or_default(),
         };
         let mut group = self.staging.group_mut(part.frame);
-        let copy = group.compose(&Composition { head, first: part.first, present, stale: &stale });
+        let copy =
+            group.compose(&Composition { head, first: part.first, present, stale: &stale, bases: &bases });
         drop(group);
         Ok(Composed { named: present, front, durable, records, has_records: !stale.is_empty(), copy })
     }

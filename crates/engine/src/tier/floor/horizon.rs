@@ -1,0 +1,88 @@
+//! How much of its owner's log replaces the flash, if that is lost: see [`entresol_core::BASES_MAX`]'s
+//! module. The owner counts its checkpoints, and keeps its log from the *horizon* on.
+//!
+//! Invariant: a horizon is told only when a superblock names it, or a later one. So an open after a crash
+//! takes no page for dirty that was on disk durably when the log was cut (`recover/directory.rs`).
+
+use super::Floor;
+use super::superblocks::Superblocks;
+use super::wanted::WantedPages;
+use crate::TierError;
+use crate::access::{Directory, Signals};
+use crate::points;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// How often old pages are copied for a horizon: newer versions of them may have entered meanwhile.
+const ROUNDS: usize = 8;
+
+/// See the module's header.
+pub(crate) struct Horizon {
+    directory: Arc<Directory>,
+    signals: Arc<Signals>,
+    superblocks: Arc<Superblocks>,
+    wanted: Arc<WantedPages>,
+    /// What was found on flash has bases.
+    are_known: AtomicBool,
+}
+
+impl Horizon {
+    /// `None`: the cache keeps no bases. `are_known`: what was found on flash has them.
+    pub(crate) fn new(floor: &Floor, wanted: &Arc<WantedPages>, are_known: bool) -> Option<Self> {
+        floor.access.directory.config.keeps_bases.then(|| Self {
+            directory: floor.access.directory.clone(),
+            signals: floor.access.signals.clone(),
+            superblocks: floor.superblocks.clone(),
+            wanted: wanted.clone(),
+            are_known: AtomicBool::new(are_known),
+        })
+    }
+
+    /// See [`crate::Layer::resume_checkpoints`].
+    pub(crate) fn resume(&self, number: u64) -> Result<(), TierError> {
+        let are_known = self.are_known.load(SeqCst);
+        let goes_on = self.directory.in_log(|log| {
+            let goes_on = are_known && log.checkpoint_complete(number);
+            if !goes_on {
+                log.restore_without_bases(number);
+            }
+            goes_on
+        })?;
+        if goes_on {
+            points::BASES_KNOWN.reach()
+        } else {
+            points::BASES_UNKNOWN.reach()
+        }
+        Ok(())
+    }
+
+    /// The oldest base of a dirty page.
+    pub(crate) fn now(&self) -> Result<u64, TierError> {
+        Ok(self.directory.in_log(|log| log.horizon())?)
+    }
+
+    /// See [`crate::Layer::bring_to_disk_before`].
+    pub(crate) fn bring_to(&self, number: u64) -> Result<u64, TierError> {
+        for _ in 0..ROUNDS {
+            if self.now()? >= number {
+                break;
+            }
+            points::HORIZON_BROUGHT.reach();
+            self.wanted.destage_behind(number)?;
+            if !self.signals.check_running()? {
+                // The disk has everything.
+                return Ok(u64::MAX);
+            }
+        }
+        let horizon = self.now()?;
+        self.superblocks.write(|_| ())?;
+        Ok(horizon)
+    }
+
+    /// See [`crate::Layer::checkpoint_complete`].
+    pub(crate) fn complete(&self, number: u64) -> Result<(), TierError> {
+        // If a page is too old, pages that are handed down from now on count as older than they are.
+        let _ = self.directory.in_log(|log| log.checkpoint_complete(number))?;
+        Ok(())
+    }
+}
