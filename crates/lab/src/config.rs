@@ -3,7 +3,7 @@
 use crate::replay::{FragmentKnobs, LcKnobs};
 use entresol_core::{Placement, PolicyKind, System};
 use entresol_engine::DailyWrites;
-use entresol_store::Replacement;
+use entresol_store::{FlashLoss, Replacement};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -133,6 +133,8 @@ pub struct BenchConfig {
     pub lc: LcKnobs,
     /// What is in the slots survives a crash, of policies with slots that can do so; the papers' do not.
     pub keeps_slots: bool,
+    /// Whether the log is kept so that the flash may be lost.
+    pub flash_loss: FlashLoss,
     /// GSC pulls victims from DRAM to fill its groups (FaCE §3.3).
     pub pulls: bool,
     /// How much may be written to flash, of policies that weigh what a write is worth.

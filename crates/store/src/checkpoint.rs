@@ -9,18 +9,22 @@
 //!
 //! A checkpoint record's payload: redo point (8), next transaction (8), UUID of the disk (16), session (8;
 //! see [`crate::wal::session`]), number of active transactions (4), and of each: number (8), no later than
-//! its first record (8), its newest record before the redo point (8).
+//! its first record (8), its newest record before the redo point (8). If the highest bit of their number is
+//! set, what is said of the log that is kept follows ([`crate::horizon`]): number of the checkpoint (8), LSN
+//! of the record of the checkpoint before (8), LSN of the record of the horizon (8; 0: none; all ones: this
+//! one).
 
 use crate::bytes::{Reader, put_u32, put_u64};
+use crate::horizon::{Bound, From, Horizon, KeptLog};
 use crate::pool::Pool;
 use crate::undo::{ActiveTable, ActiveTxn, LogBounds};
 use crate::wal::{Draft, FIRST_LSN, RecordKind, Room, Wal, record};
-use crate::{StoreError, TxnId};
+use crate::{FlashLoss, StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_engine::Uuid;
 use entresol_runtime::sync::{Mutex, Rank};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
@@ -32,7 +36,13 @@ pub(crate) struct CheckpointRecord {
     pub disk: Uuid,
     pub session: u64,
     pub active: Vec<ActiveTxn>,
+    pub kept: Option<KeptLog>,
 }
+
+/// In the number of active transactions: what is said of the log that is kept follows.
+const KEPT: u32 = 1 << 31;
+/// The horizon is the record itself.
+const ITSELF: u64 = u64::MAX;
 
 impl CheckpointRecord {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -40,11 +50,19 @@ impl CheckpointRecord {
         put_u64(out, self.next_txn);
         out.extend_from_slice(&self.disk.0);
         put_u64(out, self.session);
-        put_u32(out, self.active.len() as u32);
+        put_u32(out, self.active.len() as u32 | if self.kept.is_some() { KEPT } else { 0 });
         for txn in &self.active {
             put_u64(out, txn.id.0);
             put_u64(out, txn.first.0);
             put_u64(out, txn.last.0);
+        }
+        if let Some(KeptLog { number, previous, horizon }) = self.kept {
+            let horizon = match horizon {
+                From::Nowhere => 0,
+                From::Itself => ITSELF,
+                From::Record(lsn) => lsn.0,
+            };
+            [number, previous.0, horizon].iter().for_each(|word| put_u64(out, *word));
         }
     }
 
@@ -54,11 +72,21 @@ impl CheckpointRecord {
         let disk = Uuid(reader.take(16)?.try_into().ok()?);
         let (session, count) = (reader.u64()?, reader.u32()?);
         let mut active = Vec::new();
-        for _ in 0..count {
+        for _ in 0..count & !KEPT {
             let (id, first, last) = (TxnId(reader.u64()?), Lsn(reader.u64()?), Lsn(reader.u64()?));
             active.push(ActiveTxn { id, first, last });
         }
-        Some(CheckpointRecord { redo_point, next_txn, disk, session, active })
+        let mut kept = None;
+        if count & KEPT != 0 {
+            let (number, previous) = (reader.u64()?, Lsn(reader.u64()?));
+            let horizon = match reader.u64()? {
+                0 => From::Nowhere,
+                ITSELF => From::Itself,
+                lsn => From::Record(Lsn(lsn)),
+            };
+            kept = Some(KeptLog { number, previous, horizon });
+        }
+        Some(CheckpointRecord { redo_point, next_txn, disk, session, active, kept })
     }
 
     /// Whether a record at `at` can have this content: it must refer only to older positions. A transaction
@@ -68,6 +96,9 @@ impl CheckpointRecord {
         (FIRST_LSN..=at.0).contains(&self.redo_point.0)
             && self.redo_point.0.is_multiple_of(8)
             && self.active.iter().all(|txn| txn.last < at && txn.first <= at && txn.id != TxnId::SYSTEM)
+            && self.kept.is_none_or(|kept| {
+                kept.previous < at && !matches!(kept.horizon, From::Record(lsn) if lsn >= at)
+            })
     }
 
     /// Oldest LSN that a restart from this checkpoint may read.
@@ -80,6 +111,9 @@ impl CheckpointRecord {
     }
 }
 
+/// How often checkpoints are made before the log is said not to replace the flash.
+const ROUNDS: usize = 8;
+
 /// Makes checkpoints.
 pub(crate) struct Checkpointer {
     wal: Arc<Wal>,
@@ -88,7 +122,12 @@ pub(crate) struct Checkpointer {
     bounds: Arc<LogBounds>,
     page_bytes: usize,
     /// Checkpoints are made one at a time.
-    turn: Mutex<()>,
+    turn: Mutex<Horizon>,
+    /// Of the log that is kept for the loss of the flash.
+    bound: Bound,
+    /// The redo point of the newest checkpoint, and that of the horizon that its record names (0: none).
+    newest: AtomicU64,
+    promised: AtomicU64,
     /// A checkpoint was requested because the log fills up.
     wanted: AtomicBool,
     /// The store is closed: no more background work.
@@ -103,14 +142,20 @@ impl Checkpointer {
         active: Arc<ActiveTable>,
         bounds: Arc<LogBounds>,
         page_bytes: usize,
+        flash_loss: FlashLoss,
+        horizon: Horizon,
     ) -> Checkpointer {
+        let newest = wal.tail().redo_point().0;
         Checkpointer {
             wal,
             pool,
             active,
             bounds,
             page_bytes,
-            turn: Mutex::new(Rank::Checkpoint, ()),
+            newest: AtomicU64::new(newest),
+            promised: AtomicU64::new(horizon.promised().map_or(0, |kept| kept.redo_point.0)),
+            bound: Bound(flash_loss.log_bytes()),
+            turn: Mutex::new(Rank::Checkpoint, horizon),
             wanted: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             made: AtomicU64::new(0),
@@ -125,27 +170,76 @@ impl Checkpointer {
     /// Makes a checkpoint; returns the LSN of its record. One at a time: a second caller waits, then makes
     /// another one. Refused when the active transactions hold too much of the log (see [`crate::log_room`]).
     pub(crate) fn make(&self) -> Result<Lsn, StoreError> {
-        let _lock = self.turn.lock();
-        self.make_alone()
+        self.make_alone(&mut self.turn.lock(), false)
+    }
+
+    /// Makes checkpoints until the disk durably has every page that was handed down before, and the log tells
+    /// so, if the flash may be lost. For changes that are not in the log, and before the first promise.
+    pub(crate) fn settle(&self) -> Result<(), StoreError> {
+        let mut horizon = self.turn.lock();
+        if !horizon.is_kept() {
+            return Ok(());
+        }
+        let target = horizon.number() + 1;
+        for _ in 0..ROUNDS {
+            self.make_alone(&mut horizon, true)?;
+            if horizon.promised().is_some_and(|kept| kept.number >= target) {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Config(
+            "the log does not replace the flash, as flash_loss asks: the layer does not tell how old its dirty pages are; open it \
+             with TierOptions::keeps_bases"
+                .to_owned(),
+        ))
+    }
+
+    /// Where a restart without the flash would begin, as the newest checkpoint's record says.
+    pub(crate) fn horizon(&self) -> Option<Lsn> {
+        Some(Lsn(self.promised.load(Acquire))).filter(|lsn| lsn.0 > 0)
+    }
+
+    /// So much was logged since the newest checkpoint that the next one is due, for the log that is kept for
+    /// the loss of the flash.
+    pub(crate) fn is_due(&self) -> bool {
+        self.bound.0 > 0 && self.since_newest() >= self.bound.due()
+    }
+
+    /// So much was logged since that clients wait for the next one.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.bound.0 > 0 && self.since_newest() >= self.bound.overdue()
+    }
+
+    fn since_newest(&self) -> u64 {
+        self.wal.tail().end().0.saturating_sub(self.newest.load(Acquire))
+    }
+
+    /// Makes a checkpoint that is overdue, unless another task has made it meanwhile.
+    pub(crate) fn catch_up(&self) -> Result<(), StoreError> {
+        let mut horizon = self.turn.lock();
+        match self.is_overdue() && !self.closed.load(Relaxed) {
+            true => self.make_alone(&mut horizon, false).map(drop),
+            false => Ok(()),
+        }
     }
 
     /// As [`Checkpointer::make`] for background tasks: does nothing and returns false when the store has
     /// been closed. So nothing is written after [`Checkpointer::close`] has returned.
     pub(crate) fn make_unless_closed(&self) -> Result<bool, StoreError> {
-        let _lock = self.turn.lock();
+        let mut horizon = self.turn.lock();
         if self.closed.load(Relaxed) {
             return Ok(false);
         }
-        self.make_alone().map(|_| true)
+        self.make_alone(&mut horizon, false).map(|_| true)
     }
 
     /// Makes the last checkpoint and closes the layer. The layer is closed even if the checkpoint is refused
     /// because active transactions hold the log. Then the next restart redoes from an older checkpoint and
     /// rolls them back.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
-        let _lock = self.turn.lock();
+        let mut horizon = self.turn.lock();
         self.closed.store(true, Relaxed);
-        let checkpoint = self.make_alone();
+        let checkpoint = self.make_alone(&mut horizon, false);
         if matches!(checkpoint, Ok(_) | Err(StoreError::LogFull { .. })) {
             self.pool.layer().close()?;
         }
@@ -177,8 +271,9 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Makes a checkpoint. The caller holds the checkpoint lock.
-    fn make_alone(&self) -> Result<Lsn, StoreError> {
+    /// Makes a checkpoint. The caller holds the checkpoint lock. `all`: so that as little of the log is kept
+    /// as possible.
+    fn make_alone(&self, horizon: &mut Horizon, all: bool) -> Result<Lsn, StoreError> {
         self.bounds.check_log_held()?;
         let (redo_point, next_txn, active) =
             self.active.snapshot(&self.wal, |end, actives| self.bounds.check_checkpoint(end.0, actives))?;
@@ -187,8 +282,19 @@ impl Checkpointer {
         self.wal.flush(Lsn(redo_point.0 - 1))?;
         self.evict_dirty()?;
         self.pool.layer().checkpoint()?;
+        let from = if self.pool.layer().is_flash_lost() {
+            // Whatever the options say: until the label says that the flash is not needed, a restart is one
+            // without it.
+            From::Itself
+        } else if horizon.is_kept() {
+            let wanted = horizon.wanted(redo_point, all);
+            horizon.of(self.pool.layer().bring_to_disk_before(wanted)?)
+        } else {
+            From::Nowhere
+        };
         let (disk, session) = self.wal.binding();
-        let checkpoint = CheckpointRecord { redo_point, next_txn, disk, session, active };
+        let kept = horizon.next(from);
+        let checkpoint = CheckpointRecord { redo_point, next_txn, disk, session, active, kept };
         let mut bytes = Vec::new();
         record::start(&mut bytes);
         checkpoint.encode(&mut bytes);
@@ -206,19 +312,28 @@ impl Checkpointer {
             .expect("an append without a redo point is never refused");
         self.wal.flush(lsn)?;
         debug_assert!(checkpoint.is_possible(lsn), "{checkpoint:?} at {lsn:?}");
-        self.wal.set_checkpoint(lsn, checkpoint.oldest())?;
+        let oldest =
+            horizon.kept_from(from).map_or(checkpoint.oldest(), |kept| kept.min(checkpoint.oldest()));
+        self.wal.set_checkpoint(lsn, oldest)?;
+        horizon.complete(kept, lsn, redo_point);
+        self.newest.store(redo_point.0, Release);
+        self.promised.store(horizon.promised().map_or(0, |kept| kept.redo_point.0), Release);
+        self.pool.layer().checkpoint_complete(horizon.number())?;
+        if horizon.is_kept() {
+            self.pool.layer().clean_behind(horizon.wanted_soon());
+        }
         self.made.fetch_add(1, Relaxed);
         Ok(lsn)
     }
 
     /// Makes a checkpoint, unless another one has made room for `bytes` meanwhile.
     pub(crate) fn make_for(&self, bytes: u64) -> Result<(), StoreError> {
-        let _lock = self.turn.lock();
+        let mut horizon = self.turn.lock();
         match self.wal.ledger().used() + bytes <= self.wal.ledger().shares().clients_max()
             && self.bounds.log_held() < self.wal.ledger().used() / 2
         {
             true => Ok(()),
-            false => self.make_alone().map(drop),
+            false => self.make_alone(&mut horizon, true).map(drop),
         }
     }
 
@@ -264,12 +379,18 @@ mod tests {
             disk: Uuid::from_random(1, 2),
             session: 3,
             active: vec![txn(3, 400, 480), txn(5, 700, 0)],
+            kept: None,
         };
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        assert_eq!(CheckpointRecord::decode(&bytes).as_ref(), Some(&record));
+        let horizons = [From::Nowhere, From::Itself, From::Record(Lsn(304))];
+        let kept = horizons.map(|horizon| KeptLog { number: 7, previous: Lsn(480), horizon });
+        let records = kept.map(|kept| CheckpointRecord { kept: Some(kept), ..record.clone() });
+        for record in records.into_iter().chain([record.clone()]) {
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            assert_eq!(CheckpointRecord::decode(&bytes).as_ref(), Some(&record));
+            assert!((0..bytes.len()).all(|cut| CheckpointRecord::decode(&bytes[..cut]).is_none()));
+        }
         assert_eq!(record.oldest(), Lsn(400));
         assert_eq!(CheckpointRecord { active: vec![], ..record }.oldest(), Lsn(500));
-        assert!((0..bytes.len()).all(|cut| CheckpointRecord::decode(&bytes[..cut]).is_none()));
     }
 }

@@ -12,6 +12,7 @@ use crate::btree::split::Splitter;
 use crate::catalog::Catalog;
 use crate::checkpoint::Checkpointer;
 use crate::disk_room::DiskRoom;
+use crate::horizon::Horizon;
 use crate::locks::LockTable;
 use crate::log_room::LogRoom;
 use crate::mtr::Mtrs;
@@ -37,13 +38,14 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// `next_txn`: the number of the next transaction.
+    /// `next_txn`: the number of the next transaction. `horizon`: how far back the log is kept.
     pub(crate) fn new(
         options: &Options,
         pool: Arc<Pool>,
         wal: Arc<Wal>,
         space: Space,
         next_txn: u64,
+        horizon: Horizon,
     ) -> Core {
         let page_bytes = options.page_bytes as usize;
         let space = Arc::new(space);
@@ -55,6 +57,8 @@ impl Core {
             active.clone(),
             bounds.clone(),
             page_bytes,
+            options.flash_loss,
+            horizon,
         ));
         let log_room = Arc::new(LogRoom::new(wal.clone(), bounds.clone(), checkpointer.clone(), page_bytes));
         let disk_room = Arc::new(DiskRoom::new(pool.clone(), space.clone(), active.clone()));

@@ -1,8 +1,8 @@
 //! A store on files or block devices: opens a store from paths.
 
 use crate::blank::refuse_unless_free;
-use crate::wal::{blocks, session};
-use crate::{Options, Parts, RestartReport, Store, StoreError};
+use crate::wal::{blocks, log_area, session};
+use crate::{FlashLoss, Options, Parts, RestartReport, Store, StoreError};
 use entresol_core::PolicyKind;
 use entresol_device::{Contents, Device, FileOptions, OpenDevice, held, open_device};
 use entresol_engine::{
@@ -23,6 +23,7 @@ pub struct Files {
     flash: Option<(PathBuf, u64, PolicyKind)>,
     flash_writes_per_day: Option<u64>,
     keeps_slots: bool,
+    is_flash_lost: bool,
 }
 
 /// An open store, and notices for its owner.
@@ -40,7 +41,7 @@ impl Files {
     /// A database and its log without a flash cache.
     pub fn new(disk: impl Into<PathBuf>, disk_bytes: u64, log: impl Into<PathBuf>, log_bytes: u64) -> Self {
         let (disk, log) = ((disk.into(), disk_bytes), (log.into(), log_bytes));
-        Self { disk, log, flash: None, flash_writes_per_day: None, keeps_slots: false }
+        Self { disk, log, flash: None, flash_writes_per_day: None, keeps_slots: false, is_flash_lost: false }
     }
 
     /// With a flash cache between memory and the disk.
@@ -62,6 +63,13 @@ impl Files {
         Self { keeps_slots: true, ..self }
     }
 
+    /// The flash is lost. [`Files::open`] repeats the log from the oldest change that the disk lacks, if the
+    /// log was kept for that ([`Options::flash_loss`]), and opens the store without a cache. The flash is
+    /// refused if it returns. A new, empty one may be given when the store is opened next.
+    pub fn without_flash(self) -> Self {
+        Self { flash: None, is_flash_lost: true, ..self }
+    }
+
     /// Creates an empty store. Files with valuable content are refused, unless [`Options::overwrite`] is set.
     /// A refusal does not change any file, except that empty files may have been created, and blank ones
     /// grown.
@@ -74,10 +82,11 @@ impl Files {
         if !options.overwrite {
             self.refuse_growth()?;
         }
-        let Devices { disk, log, flash, notices } = self.devices(options.page_bytes)?;
+        let Devices { disk, log, flash, notices } = self.devices(&options)?;
         let overwrite = options.overwrite;
         // The creation of the layer writes the disk's label and the flash. So a case that `Store::create`
         // refuses must be refused before.
+        options.check_log(log_area(&*log))?;
         if !overwrite {
             refuse_unless_free(&*log, disk_binding(&*disk)?.as_ref())?;
         }
@@ -99,11 +108,13 @@ impl Files {
     /// damaged. A log that does not belong to the disk is refused before anything is written.
     pub fn open(&self, options: Options) -> Result<OpenFiles, StoreError> {
         options.check()?;
-        let Devices { disk, log, flash, mut notices } = self.devices(options.page_bytes)?;
+        let Devices { disk, log, flash, mut notices } = self.devices(&options)?;
         // The open of the layer writes the disk's label, and formats a blank flash. So a wrong log must be
         // refused before.
         if let Some(disk) = disk_binding(&*disk)? {
-            session::check_binding(&blocks::find(&*log)?, &disk)?;
+            let master = blocks::find(&*log)?;
+            session::check_binding(&master, &disk)?;
+            options.check_log(log_area(&*log).max(master.area))?;
         }
         let layer: Arc<dyn Layer> = match flash {
             Some((flash, tier)) => {
@@ -111,10 +122,11 @@ impl Files {
                 notices.extend(report.notices);
                 tier
             }
+            None if self.is_flash_lost => DiskLayer::open_without_flash(disk, options.page_bytes)?,
             None => DiskLayer::open(disk, options.page_bytes)?,
         };
         let (store, restart) = Store::open(Parts { layer, log }, options)?;
-        notices.extend(restart.notice());
+        notices.extend(restart.notices());
         Ok(OpenFiles { store, restart, notices })
     }
 
@@ -138,8 +150,9 @@ impl Files {
         Ok(())
     }
 
-    fn devices(&self, page_bytes: u32) -> Result<Devices, StoreError> {
-        let mut notices = Vec::new();
+    fn devices(&self, options: &Options) -> Result<Devices, StoreError> {
+        let (page_bytes, mut notices) = (options.page_bytes, Vec::new());
+        let keeps_bases = options.flash_loss != FlashLoss::Fatal;
         let mut device = |path: &Path, bytes| {
             let OpenDevice { device, notices: told } = open_device(path, FileOptions::create(bytes))?;
             notices.extend(told);
@@ -157,7 +170,8 @@ impl Files {
                 let bound = FlashTier::bound_options(&*device, &*disk)?;
                 let keeps_slots = bound.map_or(self.keeps_slots, |options| options.keeps_slots);
                 let asked = TierOptions { page_bytes, keeps_slots, ..TierOptions::new(*policy, 0) };
-                Some((device, TierOptions { write_budget: budget, ..asked.fitted(*bytes) }))
+                let asked = asked.fitted(*bytes);
+                Some((device, TierOptions { write_budget: budget, keeps_bases, ..asked }))
             }
         };
         Ok(Devices { disk, log, flash, notices })

@@ -38,6 +38,9 @@
 //!    record but could not make it the newest checkpoint, the next restart does so (`crate::recovery`). So
 //!    these records do not add up.
 //!
+//! The log that is kept for the loss of the flash is a part of `U`. It is at most a quarter of the area, so
+//! clients are admitted, and a checkpoint that makes room for them brings pages to disk until it is free.
+//!
 //! A task that waits for room holds no room and no permit of the pool. So it waits only for operations that
 //! end by themselves (`R`) or for a checkpoint. A reservation is never held during a wait for a row lock or
 //! for a checkpoint. The modification lock may be held: no task that has room waits for it.
@@ -78,11 +81,25 @@ impl LogRoom {
     /// Called before a change, without any latch. If a third of the log or more is used, a checkpoint is made
     /// in the background, provided that it frees half of the used bytes.
     pub(crate) fn make(&self) {
+        if self.checkpointer.is_overdue() {
+            // The bound of the log that is kept for the loss of the flash. Errors are permanent, or the
+            // room's.
+            let _ = self.checkpointer.catch_up();
+        }
         let used = self.wal.ledger().used();
+        if self.checkpointer.is_due() && self.bounds.log_held() < used / 2 {
+            return self.checkpointer.request();
+        }
         if used < self.wal.ledger().area() / 3 || self.bounds.log_held() >= used / 2 {
             return;
         }
         self.checkpointer.request();
+    }
+
+    /// Before and after changes that are not in the log: see [`Checkpointer::settle`]. The caller may hold
+    /// the modification lock, and holds no permit, no latch and no room.
+    pub(crate) fn settle(&self) -> Result<(), StoreError> {
+        self.checkpointer.settle()
     }
 
     /// Room for the change of a row.

@@ -34,10 +34,24 @@ pub struct RestartReport {
     /// Set if the log ends here, in an unreadable sector. A power failure can leave such a sector in an
     /// unacknowledged flush. If the drive has lost the sector for another reason, the last commits are lost.
     pub unreadable_end: Option<Lsn>,
+    /// The flash was given up: the log was repeated from its horizon on.
+    pub is_flash_lost: bool,
 }
 
 impl RestartReport {
-    /// A notice for the owner.
+    /// Notices for the owner.
+    pub fn notices(&self) -> impl Iterator<Item = String> {
+        let given_up = self.is_flash_lost.then(|| {
+            format!(
+                "the flash was given up, and will be refused if it returns: {} MiB of log were repeated in {:.1?}",
+                self.log_bytes >> 20,
+                self.duration
+            )
+        });
+        given_up.into_iter().chain(self.notice())
+    }
+
+    /// A notice for the owner: the log ends in an unreadable sector.
     pub fn notice(&self) -> Option<String> {
         let Lsn(end) = self.unreadable_end?;
         Some(format!(

@@ -15,6 +15,36 @@ pub enum Replacement {
     Clock,
 }
 
+/// What the loss of the flash costs, where pages are newer there than on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlashLoss {
+    /// The database: a restart needs the flash.
+    #[default]
+    Fatal,
+    /// A longer restart: the log is kept back to the oldest change that the disk lacks. Pages whose changes
+    /// are older than about `log_bytes` of log are copied to disk before their turn.
+    Survive {
+        /// Bytes of log that are kept for this: at least 64 pages, at most a quarter of the log.
+        log_bytes: u64,
+    },
+}
+
+impl FlashLoss {
+    /// The fewest and the most bytes of log that can be kept, of a log device of so many bytes.
+    pub fn log_bytes_possible(page_bytes: u32, device_bytes: u64) -> (u64, u64) {
+        let area = device_bytes.saturating_sub(LOG_HEAD);
+        (KEPT_PAGES_MIN * u64::from(page_bytes), area / KEPT_PART)
+    }
+
+    /// Bytes of log that are kept; 0: none for this.
+    pub(crate) fn log_bytes(self) -> u64 {
+        match self {
+            FlashLoss::Fatal => 0,
+            FlashLoss::Survive { log_bytes } => log_bytes,
+        }
+    }
+}
+
 /// The settings of a store. [`Options::default`] gives 4 KiB pages and 8,192 frames.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -32,12 +62,23 @@ pub struct Options {
     /// Notes in the log which pages the layer has made durable, so that a restart redoes only changes that
     /// were lost with DRAM (end-write records; 16 bytes each). PostgreSQL has no such records.
     pub durable_notes: bool,
+    /// What the loss of the flash costs. With [`FlashLoss::Survive`] and log placement in write-back mode,
+    /// the layer must be opened with [`TierOptions::keeps_bases`](entresol_engine::TierOptions), as
+    /// [`Files`](crate::Files) does.
+    pub flash_loss: FlashLoss,
     /// Notified of every page access, to record a trace.
     pub watcher: Option<Arc<dyn PageWatcher>>,
     /// [`Store::create`](crate::Store::create) overwrites any content of the log device. Otherwise it refuses
     /// a device that is neither blank nor the log of this disk.
     pub overwrite: bool,
 }
+
+/// Pages of the least log that is kept for the loss of the flash.
+const KEPT_PAGES_MIN: u64 = 64;
+/// The part of the log that may be kept so: clients are admitted while half of the log is in use.
+const KEPT_PART: u64 = 4;
+/// Bytes of a log device before its circular area.
+const LOG_HEAD: u64 = 8192;
 
 /// Minimum number of frames: those pinned at once by structure modifications, one checkpoint and a few
 /// clients.
@@ -52,6 +93,7 @@ impl Default for Options {
             checkpoint_interval: None,
             full_page_writes: true,
             durable_notes: true,
+            flash_loss: FlashLoss::Fatal,
             watcher: None,
             overwrite: false,
         }
@@ -73,7 +115,27 @@ impl Options {
                 self.frames
             )));
         }
+        if self.flash_loss != FlashLoss::Fatal && !self.full_page_writes {
+            return Err(StoreError::Config(
+                "a log that replaces a lost flash needs full_page_writes: a page may be torn on disk, and is rebuilt from its image"
+                    .to_owned(),
+            ));
+        }
         Ok(())
+    }
+
+    /// Refuses a log of `area` bytes that has no room for what is to be kept of it.
+    pub(crate) fn check_log(&self, area: u64) -> Result<(), StoreError> {
+        let FlashLoss::Survive { log_bytes } = self.flash_loss else { return Ok(()) };
+        let (least, most) = FlashLoss::log_bytes_possible(self.page_bytes, area + LOG_HEAD);
+        match (least..=most).contains(&log_bytes) {
+            true => Ok(()),
+            false => Err(StoreError::Config(format!(
+                "{log_bytes} bytes of log cannot be kept for the loss of the flash: a log of {area} bytes keeps {least} to {most}; \
+                 give a larger log device, {} bytes for so many, or keep less",
+                log_bytes.max(least) * KEPT_PART + LOG_HEAD
+            ))),
+        }
     }
 }
 

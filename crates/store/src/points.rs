@@ -13,6 +13,7 @@ entresol_runtime::coverage_points! {
     NOTE_DISTRUSTED = "redo: begins again without a note that does not hold";
     NOTE_LOST = "redo: the flash has lost what a note calls durable";
     IMAGE_PREFERRED = "redo: an image in the log is preferred to a page on disk";
+    FLASH_LOST = "restart: without the flash, from the horizon";
     CHECKPOINT_ADOPTED = "restart: a checkpoint that the master record does not name counts";
     CHANGE_REPEATED = "redo: a change is repeated";
     CHANGE_THERE = "redo: the page has the change";

@@ -18,11 +18,17 @@
 //! 5. Before anything is written or redone, the restart checks that disk and log belong together
 //!    ([`crate::wal::session`]).
 //! 6. A page whose LSN is not in the log is refused ([`crate::pool`], rule 6).
+//! 7. Without the flash redo begins at the horizon ([`crate::horizon`]), and believes no note. The log must
+//!    be whole from there to the end that is found from the newest checkpoint on; nothing is written before
+//!    that is known. The flash is refused from then on. A crash repeats all of this, until a checkpoint is
+//!    complete.
 
 use crate::bytes::Reader;
 use crate::checkpoint::CheckpointRecord;
+use crate::checkpoints::{flash_is_needed, kept_checkpoints, read_checkpoint, read_checkpoint_at};
 use crate::core::Core;
 use crate::durable::{DurablePages, PageHistory};
+use crate::horizon::{Bound, Horizon, Kept};
 use crate::mtr::for_each_page;
 use crate::page::op::PageOp;
 use crate::page::{bitmap, meta};
@@ -32,7 +38,7 @@ use crate::undo::{ActiveTxn, Undo};
 use crate::wal::log::{Resume, clear_behind};
 use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
-use crate::wal::{RecordHeader, RecordKind, Wal, blocks, hole, session};
+use crate::wal::{RecordHeader, RecordKind, Wal, blocks, hole, log_area, session};
 use crate::work::Work;
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId, points};
 use entresol_core::Lsn;
@@ -69,7 +75,9 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
             master.page_bytes, options.page_bytes
         )));
     }
+    options.check_log(log_area(device).max(master.area))?;
     let found = session::check_binding(&master, &parts.layer.binding()?)?;
+    let is_flash_lost = parts.layer.is_flash_lost();
     let mut scan = LogScan::new(device, &master);
     let mut checkpoint = read_checkpoint(&mut scan, &master)?;
     let pool = Pool::new(parts.layer.clone(), &options);
@@ -77,29 +85,43 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
     // A checkpoint was cut off between its record and the master record. The content of the record was true
     // before the record was written, so the checkpoint is adopted. Otherwise restarts that are repeatedly cut
     // off there would fill the log with such records.
+    let is_adopted = history.newer_checkpoint.is_some();
     if let Some(newer) = history.newer_checkpoint {
         points::CHECKPOINT_ADOPTED.reach();
         master.checkpoint = newer;
         master.durable = history.end;
         // The record is checked before both blocks name it.
         checkpoint = read_checkpoint(&mut scan, &master)?;
-        blocks::write_both(&mut master, device)?;
+        if !is_flash_lost {
+            blocks::write_both(&mut master, device)?;
+        }
         history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
+    }
+    let number = checkpoint.kept.map_or(0, |kept| kept.number);
+    let kept = kept_checkpoints(&mut scan, &master, &checkpoint, is_flash_lost)?;
+    // Of the newest checkpoint: what transactions needed that have ended since an older one is not there.
+    let oldest = kept.front().map_or(checkpoint.oldest(), |kept| kept.redo_point.min(checkpoint.oldest()));
+    if is_flash_lost {
+        points::FLASH_LOST.reach();
+        let horizon = kept.front().ok_or_else(flash_is_needed)?;
+        (checkpoint, history) = go_back(&mut scan, &master, horizon, (&checkpoint, history), &*parts.layer)?;
+        // Nothing was written yet. From here on the flash is refused, if it returns.
+        parts.layer.give_up_flash()?;
+        if is_adopted {
+            blocks::write_both(&mut master, device)?;
+        }
     }
     clear_behind(device, &master, &mut scan, history.end)?;
     pool.wal_rule().set_log_end(history.end);
     let analysed = entresol_runtime::now();
 
+    // What is handed down from here on was logged after that checkpoint's redo point.
+    parts.layer.resume_checkpoints(number)?;
     pool.wal_rule().set_redoing(true);
     let materialised = parts.layer.materialised();
     redo(&pool, &mut scan, redo_from(&checkpoint, materialised.end), &mut history)?;
     pool.wal_rule().set_redoing(false);
-    let resume = Resume {
-        end: history.end,
-        oldest: checkpoint.oldest(),
-        redo_point: checkpoint.redo_point,
-        session: found,
-    };
+    let resume = Resume { end: history.end, oldest, redo_point: checkpoint.redo_point, session: found };
     let bind = |log, session| Ok(parts.layer.bind_log(log, session)?);
     let wal = Arc::new(Wal::resume(parts.log.clone(), &mut master, resume, bind)?);
     pool.wal_rule().set_wal(wal.clone());
@@ -107,7 +129,9 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
     let (redo_fetched, redo_from_flash) = pool.fetch_counts();
 
     let space = find_space(&pool, options.page_bytes as usize)?;
-    let core = Core::new(&options, pool, wal, space, history.next_txn);
+    let horizon = Horizon::new(Bound(options.flash_loss.log_bytes()), number, kept);
+    let is_promised = horizon.promised().is_some();
+    let core = Core::new(&options, pool, wal, space, history.next_txn, horizon);
     let losers = history.losers.len() as u64;
     scan.follow(&master);
     undo(&core, &mut scan, history.losers)?;
@@ -119,6 +143,9 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
         core.checkpointer.make()?;
     } else {
         points::MATERIALISED.reach();
+    }
+    if !is_promised {
+        core.checkpointer.settle()?;
     }
     let report = RestartReport {
         duration: entresol_runtime::now().since(start),
@@ -134,39 +161,29 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
         losers,
         materialised: materialised.dirty,
         unreadable_end: history.unreadable_end,
+        is_flash_lost,
     };
     Ok((core, report))
 }
 
-/// Reads the checkpoint that the master record names.
-pub(crate) fn read_checkpoint(
+/// For a restart without the flash: the checkpoint to begin with, and the history from there on.
+fn go_back(
     scan: &mut LogScan<'_>,
     master: &Master,
-) -> Result<CheckpointRecord, StoreError> {
-    let lsn = master.checkpoint;
-    let (header, payload) = scan.single(lsn)?;
-    match CheckpointRecord::decode(payload) {
-        Some(checkpoint) if header.kind == RecordKind::Checkpoint && checkpoint.is_possible(lsn) => {
-            if checkpoint.disk == master.disk && checkpoint.session <= master.session.number {
-                return Ok(checkpoint);
-            }
-            Err(StoreError::Corrupt {
-                place: format!("checkpoint record in the log at LSN {}", lsn.0),
-                expected: format!("disk {}, session {} or older", master.disk, master.session.number),
-                found: format!("disk {}, session {}", checkpoint.disk, checkpoint.session),
-            })
-        }
-        Some(checkpoint) if header.kind == RecordKind::Checkpoint => Err(StoreError::Corrupt {
-            place: format!("checkpoint record in the log at LSN {}", lsn.0),
-            expected: "a redo point and transactions from before the record".into(),
-            found: format!("{checkpoint:?}"),
-        }),
-        _ => Err(StoreError::Corrupt {
-            place: format!("log at LSN {}", lsn.0),
-            expected: "a checkpoint record, as the master record says".into(),
-            found: format!("a record of kind {:?}", header.kind),
-        }),
+    horizon: &Kept,
+    (newest, at_newest): (&CheckpointRecord, History),
+    layer: &dyn Layer,
+) -> Result<(CheckpointRecord, History), StoreError> {
+    let checkpoint = read_checkpoint_at(scan, master, horizon.record)?;
+    let mut history = analyse(scan, master, &checkpoint, layer)?;
+    if history.end != at_newest.end {
+        // A place between that is no hole for the search of claims.
+        return Err(scan.missing(history.end));
     }
+    history.next_txn = history.next_txn.max(newest.next_txn);
+    // A page on disk may be torn, or older than a note from before its last write believes.
+    history.durable = DurablePages::default();
+    Ok((checkpoint, history))
 }
 
 /// Reads the log from the redo point to its end; finds the losers and the durable pages.

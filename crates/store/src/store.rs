@@ -3,18 +3,20 @@
 use crate::btree::verify::{VerifyReport, verify};
 use crate::catalog::nonsense_in_catalog;
 use crate::core::Core;
+use crate::horizon::{Bound, Horizon};
 use crate::page::meta::CATALOG_ROOT;
 use crate::page::node::{Node, is_node};
 use crate::pool::Pool;
 use crate::space::Space;
-use crate::wal::Wal;
+use crate::wal::{Wal, log_area};
 use crate::work::Work;
 use crate::{
     CpuModel, Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Table, Txn, recovery,
 };
 use entresol_core::{Lsn, PageId};
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// An open store. Cheap to clone; all clones are the same store. A drop of the last clone without
@@ -26,6 +28,20 @@ pub struct Store {
     core: Arc<Core>,
 }
 
+/// The parts of a log device that a restart of the store does not need ([`Store::log_needed`]): its next
+/// records may overwrite them at any time. A test that destroys them sees whether that is true.
+#[derive(Clone, Debug)]
+pub struct FreeLog {
+    wal: Weak<Wal>,
+}
+
+impl FreeLog {
+    /// Offsets and lengths of two parts. `None`: a task appends to the log right now, or the store is closed.
+    pub fn parts(&self) -> Option<[(u64, u64); 2]> {
+        self.wal.upgrade()?.free()
+    }
+}
+
 impl Store {
     /// Creates an empty store on a new layer.
     ///
@@ -34,6 +50,7 @@ impl Store {
     /// has valuable content, unless [`Options::overwrite`] is set; if a device fails.
     pub fn create(parts: Parts, options: Options) -> Result<Store, StoreError> {
         options.check()?;
+        options.check_log(log_area(&*parts.log))?;
         let disk = parts.layer.binding()?;
         if !options.overwrite {
             crate::blank::refuse_unless_free(&*parts.log, Some(&disk))?;
@@ -45,9 +62,12 @@ impl Store {
         pool.wal_rule().set_wal(wal.clone());
         let (capacity, page_bytes) = (pool.layer().capacity_pages(), options.page_bytes as usize);
         let space = Space::new(1, CATALOG_ROOT.0 + 1, capacity, page_bytes);
-        let core = Core::new(&options, pool, wal, space, 1);
+        pool.layer().resume_checkpoints(0)?;
+        let horizon = Horizon::new(Bound(options.flash_loss.log_bytes()), 0, VecDeque::new());
+        let core = Core::new(&options, pool, wal, space, 1, horizon);
         core.catalog.format()?;
         core.checkpointer.make()?;
+        core.checkpointer.settle()?;
         Ok(start(core, options.checkpoint_interval))
     }
 
@@ -142,6 +162,17 @@ impl Store {
     /// at the last checkpoint's redo point or at the oldest transaction. The space before it is reused.
     pub fn log_needed(&self) -> std::ops::Range<Lsn> {
         self.core.wal.ledger().needed()
+    }
+
+    /// Tells which parts of the log device are free, and does not keep the store open.
+    pub fn free_log(&self) -> FreeLog {
+        FreeLog { wal: Arc::downgrade(&self.core.wal) }
+    }
+
+    /// Where a restart without the flash would begin, if the flash may be lost now
+    /// ([`Options::flash_loss`](crate::Options)). The log is kept from there on.
+    pub fn horizon(&self) -> Option<Lsn> {
+        self.core.checkpointer.horizon()
     }
 
     /// The table of a page. `None` for pages of no table (free space, meta page) or of the catalog.

@@ -8,13 +8,16 @@ use std::path::Path;
 
 /// A room may use rooms of the floors before its own.
 const FLOORS: &[&[&str]] = &[
-    &["access", "bytes", "cpu", "error", "id", "metrics", "options", "points", "table", "watch", "work"],
+    &[
+        "access", "bytes", "cpu", "error", "horizon", "id", "metrics", "options", "points", "table", "watch",
+        "work",
+    ],
     &["page", "wal", "locks"],
     &["durable", "space"],
     &["pool"],
     &["undo", "mtr"],
     &["disk_room", "checkpoint"],
-    &["allocate", "log_room"],
+    &["allocate", "checkpoints", "log_room"],
     &["btree"],
     &["catalog", "txn"],
     &["core"],

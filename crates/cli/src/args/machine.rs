@@ -53,6 +53,11 @@ pub struct MachineArgs {
     /// checkpoint copies no page to disk
     #[arg(long, help_heading = "Machine")]
     pub keep_slots: bool,
+    /// Keep the log back to the oldest change that only the flash has, so that a lost flash costs a longer
+    /// restart: about so much of it, e.g. 256MB. Dirty pages that need more are copied to disk
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, conflicts_with_all = ["keep_slots", "real"])]
+    #[arg(help_heading = "Machine")]
+    pub keep_log: Option<f64>,
 
     /// SCE's knobs.
     #[command(flatten)]

@@ -95,7 +95,7 @@ pub enum Command {
     /// constraint), policies and modes, and compares each with DRAM alone for the same money, in both halves
     /// of the trace.
     Advise(Box<AdviseArgs>),
-    /// Show the contents of a flash cache, or how its directory is laid out in memory
+    /// Show the contents of a flash cache or of a store's log, or how a directory is laid out in memory
     Inspect(InspectArgs),
     /// Verify every invariant of a flash cache (exit status 1 if one is broken)
     ///
@@ -212,9 +212,11 @@ pub struct DoctorArgs {
 /// `entresol inspect`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
-#[command(after_help = "Examples:\n  entresol inspect flash.img\n  entresol inspect layout")]
+#[command(
+    after_help = "Examples:\n  entresol inspect flash.img\n  entresol inspect log.img\n  entresol inspect layout"
+)]
 pub struct InspectArgs {
-    /// The flash cache: a file or block device
+    /// The flash cache, or the log of a store: a file or block device
     pub flash: Option<PathBuf>,
     /// Something other than a flash cache.
     #[command(subcommand)]

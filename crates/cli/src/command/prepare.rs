@@ -10,7 +10,7 @@ use entresol_lab::bench;
 use entresol_lab::config::{BenchConfig, RealPaths, Redo, Run, Warmup};
 use entresol_lab::replay::{FragmentKnobs, LcKnobs};
 use entresol_lab::report::{self, Report, html, terminal};
-use entresol_store::Replacement;
+use entresol_store::{FlashLoss, Replacement};
 use serde::Serialize;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,19 @@ pub fn distinct<T: PartialEq>(
     Ok(())
 }
 
+/// Whether the log is kept so that the flash may be lost, in a simulation.
+fn flash_loss(args: &MachineArgs) -> Result<FlashLoss, Failure> {
+    let Some(bytes) = args.keep_log else { return Ok(FlashLoss::Fatal) };
+    let (least, most) = bench::kept_log_bytes();
+    let log_bytes = bytes as u64;
+    match (least..=most).contains(&log_bytes) {
+        true => Ok(FlashLoss::Survive { log_bytes }),
+        false => Err(Failure::input(format!(
+            "--keep-log: {log_bytes} bytes of log cannot be kept; the simulated log keeps {least} to {most}"
+        ))),
+    }
+}
+
 /// The experiment's configuration.
 pub fn config(
     args: &MachineArgs,
@@ -53,6 +66,7 @@ pub fn config(
         fragments: knobs(&args.fragments, systems.contains(&System::Fragments), "--system")?,
         lc: lc_knobs(&args.lc, systems.contains(&System::Cached(PolicyKind::Lc)) && !args.real, "--system")?,
         keeps_slots: args.keep_slots,
+        flash_loss: flash_loss(args)?,
         pulls: true,
         flash_writes_per_day: DailyWrites::Unlimited,
         measured,
@@ -214,6 +228,9 @@ pub fn shown(config: &BenchConfig) -> Vec<(String, String)> {
     }
     if config.keeps_slots {
         rows.push(("slots survive a crash".to_owned(), "where the policy can do so".to_owned()));
+    }
+    if let FlashLoss::Survive { log_bytes } = config.flash_loss {
+        rows.push(("log kept for a lost flash".to_owned(), format!("{log_bytes} bytes")));
     }
     if let Some(real) = &config.real {
         rows.push(("log".into(), real.log.display().to_string()));

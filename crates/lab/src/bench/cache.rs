@@ -10,6 +10,7 @@ use entresol_device::Device;
 use entresol_engine::{
     DailyWrites, FlashTier, FragmentOptions, FragmentTier, Layer, TierOptions, WriteBudget, flash_bytes,
 };
+use entresol_store::FlashLoss;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ impl CacheOptions {
             System::Cached(policy) => {
                 let mut options = TierOptions {
                     keeps_slots: config.keeps_slots && policy.may_keep_slots(),
+                    keeps_bases: config.flash_loss != FlashLoss::Fatal,
                     measures_costs: true,
                     write_budget: write_budget(config, policy)?,
                     ..TierOptions::new(policy, pages()?)

@@ -6,7 +6,7 @@ use anyhow::Context;
 use entresol_device::memory::CopyIndex;
 use entresol_device::{BaseImage, Device, ImageDevice, MemoryDevice};
 use entresol_engine::DiskLayer;
-use entresol_store::{CpuModel, Options, Parts, Replacement, Store};
+use entresol_store::{CpuModel, FlashLoss, Options, Parts, Replacement, Store};
 use entresol_tpcc::{LoadConfig, Scale, Seed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,6 +19,11 @@ const WAREHOUSE_BYTES: u64 = 112 << 20;
 const FIXED_BYTES: u64 = 32 << 20;
 /// Size of the log device.
 pub const LOG_BYTES: u64 = 4 << 30;
+/// Fewest and most bytes of that log that may be kept so that the flash may be lost.
+pub fn kept_log_bytes() -> (u64, u64) {
+    FlashLoss::log_bytes_possible(PAGE_BYTES, LOG_BYTES)
+}
+
 /// Frames while loading; bulk loading needs few.
 const LOAD_FRAMES: usize = 4096;
 
@@ -54,6 +59,7 @@ pub fn store_options(frames: usize, checkpoint_interval: Option<Duration>) -> Op
         full_page_writes: true,
         // Only where the layer knows at no cost what is durable; see `Rig`.
         durable_notes: false,
+        flash_loss: FlashLoss::Fatal,
         watcher: None,
         // What a load is given holds nothing of value.
         overwrite: true,

@@ -103,6 +103,7 @@ fn place(distinct: &mut Vec<Restart>, restart: &Restart) -> usize {
 }
 
 pub use cache::{CacheOptions, fragment_options};
+pub use image::kept_log_bytes;
 pub use real::{restart_real, run_tpcc_real};
 pub use real_record::{Line, read_record};
 pub use real_store::RealStore;

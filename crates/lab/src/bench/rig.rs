@@ -157,6 +157,7 @@ impl Media {
                 replacement: config.replacement,
                 durable_notes,
                 full_page_writes,
+                flash_loss: config.flash_loss,
                 ..store_options(frames as usize, Some(checkpoint_interval))
             },
             tier,

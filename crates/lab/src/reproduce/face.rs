@@ -20,7 +20,7 @@ use crate::result::{RestartResult, TpccResult};
 use entresol_core::{PolicyKind, System};
 use entresol_engine::DailyWrites;
 use entresol_runtime::say::thousands;
-use entresol_store::Replacement;
+use entresol_store::{FlashLoss, Replacement};
 use std::time::Duration;
 
 const GSC: System = System::Cached(PolicyKind::FaceGsc);
@@ -95,6 +95,7 @@ impl Plan {
             fragments: FragmentKnobs::default(),
             lc: LcKnobs::default(),
             keeps_slots: false,
+            flash_loss: FlashLoss::Fatal,
             pulls: true,
             flash_writes_per_day: DailyWrites::Unlimited,
             measured: self.measured,

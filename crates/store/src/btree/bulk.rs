@@ -79,6 +79,9 @@ impl BulkLoader {
                 return Err(refuse("the table is not empty".into()));
             }
         }
+        // If the log is kept for the loss of the flash, it must not name these pages: an earlier session may
+        // have used their numbers.
+        self.ground.log_room.settle()?;
         let first_new = self.ground.space.end();
         let mut loader = Loader {
             ground: &self.ground,
@@ -229,6 +232,8 @@ impl Loader<'_> {
             evict_page(&ground.pool, bitmap::bitmap_of_group(group, page_bytes), &mut page)?;
         }
         ground.pool.layer().checkpoint()?;
+        // What is not in the log must be on disk if the flash may be lost.
+        ground.log_room.settle()?;
         let room = ground.log_room.for_step()?;
         let mut root = ground.pool.fix_exclusive(self.root)?;
         if Node(&root).level() > 0 || Node(&root).count() > 0 {

@@ -75,7 +75,7 @@ impl LogBounds {
 
     /// Maximum number of bytes that a checkpoint appends, including the padding of its two flushes.
     fn checkpoint_bytes(&self, actives: usize) -> u64 {
-        64 + 24 * actives as u64 + 2 * self.wal.ledger().sector()
+        96 + 24 * actives as u64 + 2 * self.wal.ledger().sector()
     }
 
     /// Bytes of the log that no checkpoint can free, because an active transaction may need them.

@@ -110,6 +110,16 @@ impl Ledger {
         Lsn(self.oldest.load(Acquire))..self.tail.end()
     }
 
+    /// The range that the next records may overwrite, as an LSN and a number of bytes. `None`: a task appends
+    /// right now.
+    pub(super) fn free(&self) -> Option<(u64, u64)> {
+        // As in `used`.
+        let oldest = self.oldest.load(Acquire);
+        let start = self.tail.try_end()?.0.next_multiple_of(self.sector);
+        let end = (oldest + self.area) / self.sector * self.sector;
+        Some((start, end.saturating_sub(start)))
+    }
+
     /// An error if a flush up to `end`, a sector boundary, would overwrite a needed record.
     pub(super) fn check_overwrite(&self, end: u64) -> Result<(), StoreError> {
         let used = end - self.oldest.load(Acquire);

@@ -66,7 +66,7 @@ impl Wal {
     ) -> Result<Wal, StoreError> {
         let geometry = device.geometry();
         let sector = u64::from(Master::sector_for(geometry));
-        let area = geometry.capacity_bytes.saturating_sub(LOG_START) / sector * sector;
+        let area = log_area(&*device);
         let least = AREA_MIN.max(AREA_PAGES_MIN * u64::from(page_bytes));
         if area < least || !sector.is_power_of_two() || sector > FIRST_LSN {
             return Err(StoreError::Config(format!(
@@ -209,10 +209,24 @@ impl Wal {
         Ok(())
     }
 
+    /// Offsets and lengths of the two pieces of the device that the next records may overwrite. `None`: a
+    /// task appends right now.
+    pub(crate) fn free(&self) -> Option<[(u64, u64); 2]> {
+        let (start, length) = self.ledger.free()?;
+        Some(self.ring.pieces(start, length))
+    }
+
     /// Bytes written, and number of syncs.
     pub(crate) fn counters(&self) -> (u64, u64) {
         (self.written_bytes.load(Relaxed), self.syncs.load(Relaxed))
     }
+}
+
+/// Bytes of the circular area of a log that uses all of a device.
+pub(crate) fn log_area(device: &dyn Device) -> u64 {
+    let geometry = device.geometry();
+    let sector = u64::from(Master::sector_for(geometry));
+    geometry.capacity_bytes.saturating_sub(LOG_START) / sector * sector
 }
 
 /// Fills the rest of the sector of `end` with padding, durably. A torn flush may have left part of a record

@@ -44,7 +44,7 @@ mod tests;
 mod turns;
 mod windows;
 
-pub(crate) use log::Wal;
+pub(crate) use log::{Wal, log_area};
 pub(crate) use record::{RecordHeader, RecordKind};
 pub(crate) use ring::FIRST_LSN;
 #[cfg(test)]

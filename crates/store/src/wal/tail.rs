@@ -125,6 +125,11 @@ impl Tail {
         Lsn(self.pending.lock().end())
     }
 
+    /// As [`Tail::end`], without waiting. `None`: a task appends or flushes right now.
+    pub(super) fn try_end(&self) -> Option<Lsn> {
+        Some(Lsn(self.pending.try_lock()?.end()))
+    }
+
     /// Makes the end of the log the redo point, and runs `snapshot` while no record can be appended. If
     /// `snapshot` fails, the redo point stays.
     pub(crate) fn set_redo_point<T, E>(

@@ -11,7 +11,7 @@ use super::session::SessionMatch;
 use super::tail::Draft;
 use super::{RecordKind, Wal, blocks, hole, record};
 use crate::checkpoint::CheckpointRecord;
-use crate::recovery::read_checkpoint;
+use crate::checkpoints::read_checkpoint;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
@@ -329,7 +329,8 @@ fn a_checkpoint_of_another_disk_or_of_a_later_session_is_refused() {
         let (log, _) = new_log();
         let wal = Wal::create(log.clone(), 4096, disk, |_, _| Ok(())).unwrap();
         let redo_point = wal.tail().end();
-        let checkpoint = CheckpointRecord { redo_point, next_txn: 1, disk: of, session, active: vec![] };
+        let checkpoint =
+            CheckpointRecord { redo_point, next_txn: 1, disk: of, session, active: vec![], kept: None };
         let mut bytes = Vec::new();
         record::start(&mut bytes);
         checkpoint.encode(&mut bytes);

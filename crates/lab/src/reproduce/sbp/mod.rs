@@ -14,7 +14,7 @@ use crate::replay::{FragmentKnobs, LcKnobs};
 use crate::report::{Axis, Bar, BarChart, BarGroup, Block, Chart, Line, LineChart, Section};
 use entresol_engine::DailyWrites;
 use entresol_runtime::say::thousands;
-use entresol_store::Replacement;
+use entresol_store::{FlashLoss, Replacement};
 use run::{Ending, base, ran, restarts};
 use std::time::Duration;
 
@@ -60,6 +60,7 @@ impl Plan {
             fragments: FragmentKnobs::default(),
             lc: LcKnobs::default(),
             keeps_slots: false,
+            flash_loss: FlashLoss::Fatal,
             pulls: true,
             flash_writes_per_day: DailyWrites::Unlimited,
             measured: self.measured,

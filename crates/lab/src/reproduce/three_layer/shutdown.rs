@@ -17,7 +17,7 @@ use anyhow::{Context as _, bail};
 use entresol_core::{PolicyKind, System};
 use entresol_engine::DailyWrites;
 use entresol_runtime::now;
-use entresol_store::{Replacement, Store};
+use entresol_store::{FlashLoss, Replacement, Store};
 use entresol_tpcc::Database;
 use std::time::Duration;
 
@@ -44,6 +44,7 @@ fn config(effort: Effort, seed: u64) -> BenchConfig {
         fragments: FragmentKnobs::default(),
         lc: LcKnobs::default(),
         keeps_slots: false,
+        flash_loss: FlashLoss::Fatal,
         pulls: true,
         flash_writes_per_day: DailyWrites::Unlimited,
         measured: WATCHED,
