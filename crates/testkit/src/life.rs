@@ -51,7 +51,8 @@ pub fn prepare<W: Workload>(workload: &W, system: Subject, seed: u64) -> Result<
     let outcome: Outcome<Result<_, String>> = simulation(seed).run(|| {
         let layer = system.create(&machine).map_err(|error| format!("creating the layer: {error}"))?;
         let parts = Parts { layer, log: machine.log() };
-        let store = Store::create(parts, workload.options()).map_err(|error| error.to_string())?;
+        let store = Store::create(parts, system.settings(&machine, workload.options()))
+            .map_err(|error| error.to_string())?;
         store.model_cpu(workload.cpu());
         let oracle = workload.load(&store)?;
         shut_down(store, seed)?;
@@ -107,8 +108,9 @@ impl Life {
         machine.pace.set(LATENCY_MAX);
         let layer = system.open(machine).map_err(|error| format!("opening the layer: {error}"))?;
         let parts = Parts { layer, log: machine.log() };
-        let (store, restart) =
-            Store::open(parts, workload.options()).map_err(|error| format!("restarting: {error}"))?;
+        let (store, restart) = Store::open(parts, system.settings(machine, workload.options()))
+            .map_err(|error| format!("restarting: {error}"))?;
+        machine.opened(&store);
         store.model_cpu(workload.cpu());
         let restart_operations = machine.plan.operations();
         if self.verify {

@@ -5,6 +5,8 @@
 use crate::watched::{Observer, Pace, Watched};
 use entresol_device::{BaseImage, Device, FaultPlan, FaultyDevice, MemoryDevice, Moment, Survival};
 use entresol_runtime::rng::Rng;
+use entresol_store::{FreeLog, Store};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The content of the devices while the machine is off.
@@ -86,6 +88,10 @@ pub struct Machine {
     pub flash_groups: u32,
     devices: Arc<Devices>,
     slow: Option<&'static str>,
+    /// The flash is lost: the store is opened without it.
+    pub is_flash_lost: bool,
+    /// The store's log is not kept so that the flash may be lost, even if its system survives that.
+    pub needs_flash: bool,
     observer: Option<Observer>,
 }
 
@@ -97,6 +103,8 @@ pub struct Devices {
     disk: Arc<FaultyDevice>,
     log: Arc<FaultyDevice>,
     flash: Arc<FaultyDevice>,
+    /// Of the open store.
+    free_log: Mutex<Option<FreeLog>>,
 }
 
 impl Machine {
@@ -108,19 +116,40 @@ impl Machine {
             disk: device("disk", media.disk),
             log: device("log", media.log),
             flash: device("flash", media.flash),
+            free_log: Mutex::default(),
         };
         Self::with(devices, plan, flash_groups)
     }
 
     fn with(devices: Devices, plan: Arc<FaultPlan>, flash_groups: u32) -> Self {
         let (devices, pace) = (Arc::new(devices), Arc::new(Pace::default()));
-        Self { pace, flash_groups, devices, slow: None, observer: None, plan }
+        Self {
+            pace,
+            flash_groups,
+            devices,
+            slow: None,
+            is_flash_lost: false,
+            needs_flash: false,
+            observer: None,
+            plan,
+        }
     }
 
     /// The machine with a slow device of this name: "disk", "log" or "flash".
     #[must_use]
     pub fn slowed(self, slow: Option<&'static str>) -> Self {
         Self { slow, ..self }
+    }
+
+    /// The machine without its flash. `needs_flash`: the next one may not be lost.
+    #[must_use]
+    pub fn without_flash(self, needs_flash: bool) -> Self {
+        Self { is_flash_lost: true, needs_flash, ..self }
+    }
+
+    /// This store has the devices from now on.
+    pub(crate) fn opened(&self, store: &Store) {
+        *self.devices.free_log.lock() = Some(store.free_log());
     }
 
     /// Calls `observe` at every operation, at the moment at which a crash would strike.
@@ -161,6 +190,11 @@ impl Machine {
         self.devices.after_crash(seed)
     }
 
+    /// As [`Machine::after_crash`], with more harm.
+    pub(crate) fn after_harm(&self, seed: u64, harm: Harm) -> Media {
+        self.devices.after_harm(seed, harm)
+    }
+
     /// The machine after its program was killed without a power failure: unsynced writes can be read and are
     /// not yet durable. The next program's faults are those of `plan`.
     #[must_use]
@@ -193,8 +227,8 @@ impl Standstill {
     pub fn after_kill(&self, plan: FaultPlan, flash_groups: u32) -> Machine {
         let plan = Arc::new(plan);
         let device = |moment: &Moment| Arc::new(moment.after_kill(plan.clone()));
-        let devices =
-            Devices { disk: device(&self.disk), log: device(&self.log), flash: device(&self.flash) };
+        let [disk, log, flash] = [&self.disk, &self.log, &self.flash].map(device);
+        let devices = Devices { disk, log, flash, free_log: Mutex::default() };
         Machine::with(devices, plan, flash_groups)
     }
 }
@@ -233,9 +267,37 @@ impl Devices {
 
     /// The crash state of this moment; `seed` decides which unsynced sectors of which device survive.
     pub fn after_crash(&self, seed: u64) -> Media {
+        self.after_harm(seed, Harm::default())
+    }
+
+    /// As [`Devices::after_crash`], with more harm, as far as it is known now what is free.
+    pub(crate) fn after_harm(&self, seed: u64, harm: Harm) -> Media {
         let mut rng = Rng::new(seed);
+        let torn = harm.torn_disk.then(|| Survival::Torn(rng.next_u64()));
+        let disk = self.disk.after_crash(&torn.unwrap_or_else(|| survival(&mut rng, &self.disk)));
         let mut survivors = |device: &FaultyDevice| device.after_crash(&survival(&mut rng, device));
-        Media { disk: survivors(&self.disk), log: survivors(&self.log), flash: survivors(&self.flash) }
+        let (log, flash) = (survivors(&self.log), survivors(&self.flash));
+        let free = self.free_log.lock().as_ref().filter(|_| harm.free_log).and_then(FreeLog::parts);
+        for (offset, length) in free.into_iter().flatten() {
+            log.discard(offset, length).expect("it is in range, and memory does not fail");
+        }
+        Media { disk, log, flash }
+    }
+}
+
+/// What a power failure destroys in addition to unsynced writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Harm {
+    /// Sectors of the disk that were being written cannot be read.
+    pub torn_disk: bool,
+    /// The free parts of the log are zeros. They would be overwritten when more is logged, but a life is
+    /// seldom long enough for that.
+    pub free_log: bool,
+}
+
+impl Harm {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        Self { torn_disk: rng.below(2) == 0, free_log: rng.below(2) == 0 }
     }
 }
 

@@ -8,6 +8,7 @@ use entresol_core::{PolicyKind, System};
 use entresol_engine::{
     DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, Mode, TierError, TierOptions, flash_bytes,
 };
+use entresol_store::{FlashLoss, Options};
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub struct Subject {
     pub mode: Mode,
     /// Slots survive a crash.
     pub keeps_slots: bool,
+    /// The log is kept so that the flash may be lost.
+    pub survives: bool,
 }
 
 impl Subject {
@@ -48,7 +51,7 @@ impl Subject {
     ];
 
     const fn usual(system: System) -> Self {
-        Self { system, mode: system.usual_mode(), keeps_slots: false }
+        Self { system, mode: system.usual_mode(), keeps_slots: false, survives: false }
     }
 
     /// Those whose slots survive a crash, for seeds that select from these alone.
@@ -58,6 +61,30 @@ impl Subject {
         Self::with_kept_slots(PolicyKind::S3Fifo),
         Self::with_kept_slots(PolicyKind::Clock),
     ];
+
+    /// Those whose log is kept so that the flash may be lost.
+    pub const SURVIVING: [Subject; 4] = [
+        Self::surviving(PolicyKind::FaceGsc),
+        Self::surviving(PolicyKind::Reuse),
+        Self::surviving(PolicyKind::FaceGr),
+        Self::surviving(PolicyKind::Face),
+    ];
+
+    const fn surviving(policy: PolicyKind) -> Self {
+        Self { survives: true, ..Self::cached(policy) }
+    }
+
+    /// The settings of a store on this system, in `machine`.
+    pub(crate) fn settings(self, machine: &Machine, options: Options) -> Options {
+        let flash_loss = match machine.needs_flash {
+            true => FlashLoss::Fatal,
+            false => FlashLoss::Survive { log_bytes: LOG_KEPT_BYTES },
+        };
+        match self.survives {
+            true => Options { full_page_writes: true, flash_loss, ..options },
+            false => options,
+        }
+    }
 
     /// A flash cache under `policy`, with slots that survive a crash.
     pub const fn with_kept_slots(policy: PolicyKind) -> Self {
@@ -71,7 +98,7 @@ impl Subject {
 
     /// A write-through flash cache under `policy`.
     pub const fn write_through(policy: PolicyKind) -> Self {
-        Self { system: System::Cached(policy), mode: Mode::WriteThrough, keeps_slots: false }
+        Self { system: System::Cached(policy), mode: Mode::WriteThrough, ..Self::cached(policy) }
     }
 
     /// All subjects: the drawn ones, then every other policy.
@@ -89,6 +116,10 @@ impl Subject {
             System::Cached(PolicyKind::ReuseSlots) if self.keeps_slots => "reuse-slots-kept",
             System::Cached(PolicyKind::S3Fifo) if self.keeps_slots => "s3-fifo-kept",
             System::Cached(_) if self.keeps_slots => "clock-kept",
+            System::Cached(PolicyKind::FaceGsc) if self.survives => "face-gsc-survives",
+            System::Cached(PolicyKind::Reuse) if self.survives => "reuse-survives",
+            System::Cached(PolicyKind::FaceGr) if self.survives => "face-gr-survives",
+            System::Cached(_) if self.survives => "face-survives",
             System::Cached(_) if self.mode != self.system.usual_mode() => self.mode.name(),
             _ => self.system.name(),
         }
@@ -96,7 +127,7 @@ impl Subject {
 
     /// The subject of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::all().into_iter().find(|subject| subject.name() == name)
+        Self::all().into_iter().chain(Self::SURVIVING).find(|subject| subject.name() == name)
     }
 
     /// A flash cache of `groups` groups of 4 pages, or of the core's minimum if that is more. `None` without
@@ -115,6 +146,7 @@ impl Subject {
                 slots,
                 mode: self.mode,
                 keeps_slots: self.keeps_slots,
+                keeps_bases: self.survives,
                 write_workers: 2,
                 background_workers: 2,
                 ..TierOptions::new(policy, slots)
@@ -158,12 +190,15 @@ impl Subject {
             return Ok(FragmentTier::open(machine.flash(), machine.disk(), options)?);
         }
         Ok(match self.tier_options(machine.flash_groups) {
+            _ if machine.is_flash_lost => DiskLayer::open_without_flash(machine.disk(), PAGE_BYTES)?,
             None => DiskLayer::open(machine.disk(), PAGE_BYTES)?,
             Some(options) => FlashTier::open(machine.flash(), machine.disk(), options)?.0,
         })
     }
 }
 
+/// Bytes of log that are kept for a lost flash: as many as the smallest log may keep.
+const LOG_KEPT_BYTES: u64 = 256 << 10;
 /// Fragments of a small cache.
 const FRAGMENTS_MIN: u32 = 16;
 /// More groups than any small cache has.
@@ -181,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_smallest_caches_are_possible_and_none_is_smaller() {
-        for system in Subject::all() {
+        for system in Subject::all().into_iter().chain(Subject::SURVIVING) {
             assert_eq!(Subject::from_name(system.name()), Some(system));
             let Some(options) = system.tier_options(0) else { continue };
             options.validate().expect("the smallest cache is possible");

@@ -38,6 +38,9 @@ pub struct TortureArgs {
     /// Caches behind a door instead: NBD clients of a volume, under power failures; --states counts restarts
     #[arg(long, value_parser = ["block"], conflicts_with_all = ["run", "json", "systems", "violations", "raw"])]
     pub door: Option<String>,
+    /// Stores instead whose flash dies, and whose log is kept for that (face, face-gr, face-gsc, reuse)
+    #[arg(long, conflicts_with_all = ["raw", "door"])]
+    pub flash_dies: bool,
     /// Write the report to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -80,5 +83,6 @@ Examples:
   entresol torture
   entresol torture --seed 7 --states 10000000 --json torture.json
   entresol torture --system face-gsc,lc --seconds 60
+  entresol torture --flash-dies --system reuse --states 10000
   entresol torture --raw --states 1000000
   entresol torture --door block --seconds 600";

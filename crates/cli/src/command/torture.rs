@@ -17,6 +17,11 @@ pub fn run(args: &TortureArgs) -> Result<(), Failure> {
         return torture_raw(args, args.door.as_ref().map(|_| Kind::Door));
     }
     let targets = targets(&args.systems)?;
+    if args.flash_dies && !Target::of_surviving_stores().iter().any(|target| targets.contains(target)) {
+        return Err(Failure::input(
+            "--flash-dies: none of these systems has dirty pages in a log on flash; give face, face-gr, face-gsc or reuse",
+        ));
+    }
     let file = args.json.as_deref().map(|path| OutputFile::prepare("--json", path, &[])).transpose()?;
     let states = match (args.states, args.seconds) {
         (None, None) => Some(STATES),
@@ -27,6 +32,7 @@ pub fn run(args: &TortureArgs) -> Result<(), Failure> {
         states,
         time: args.seconds,
         only: args.run,
+        flash_dies: args.flash_dies,
         violations_max: args.violations,
         threads: args.threads.unwrap_or(defaults.threads),
         targets,

@@ -46,6 +46,8 @@ pub enum Aim {
     Exchanged,
     /// `media`: disk, log or flash with damaged or unreadable sectors.
     Media,
+    /// `flash-dies`: the flash dies at a power failure, on these systems in turn, whose log is kept for that.
+    FlashDies(Vec<Subject>),
     /// `full-disk`: a disk that becomes full.
     FullDisk,
     /// `crowd`: hundreds of clients on the smallest log.
@@ -97,6 +99,7 @@ impl FromStr for Aim {
             "store" => Self::Store(systems(list)?),
             "slow-log" => Self::SlowLog(systems(list)?),
             "late-restarts" => Self::LateRestarts(systems(list)?),
+            "flash-dies" => Self::FlashDies(systems(list)?),
             "raw" => Self::Raw(kind(list)?),
             _ if !list.is_empty() => return Err(format!("there is no aim {word:?} with a list")),
             "restarts" => Self::Restarts,

@@ -10,7 +10,7 @@ use crate::birth::Birth;
 use crate::leftovers::Leftovers;
 use crate::raw::{self, Examined};
 use crate::torture::{
-    DamagedFlash, Detached, Effort, Exchanged, Found, Killed, Scarce, SickMedia, Tally, Target,
+    DamagedFlash, Detached, Effort, Exchanged, FlashDies, Found, Killed, Scarce, SickMedia, Tally, Target,
     TortureOptions, torture,
 };
 use crate::{Bank, Campaign, Subject};
@@ -75,7 +75,7 @@ const EVERYTHING: [&str; 13] = [
 
 fn may_do_without_images(systems: &[Subject]) -> bool {
     systems.iter().all(|system| match *system {
-        Subject { system: System::Cached(policy), mode: Mode::WriteBack, keeps_slots: false } => {
+        Subject { system: System::Cached(policy), mode: Mode::WriteBack, keeps_slots: false, .. } => {
             policy.placement() == Placement::Log && !policy.keeps_out()
         }
         _ => false,
@@ -160,6 +160,11 @@ impl Hunt {
             Aim::Crowd => {
                 self.chapter(seed, round, &[Subject::DISK_ONLY], |store, tally| store.scarce().crowd(tally))
             }
+            Aim::FlashDies(systems) => self.chapter(seed, round, systems, |store, tally| {
+                let Chapter { system, bank, seed } = store;
+                // The log wraps in every other life.
+                FlashDies { system, bank, seed, transactions: [40, 400][seed as usize % 2] }.run(tally)
+            }),
             Aim::Raw(kind) => self.flush_and_forget(*kind, seed, round),
             Aim::PageByPage => self.write_page_by_page(seed, round),
             Aim::Tables => {

@@ -36,7 +36,7 @@ pub(crate) use damage::newest_superblock;
 pub use fault::FaultKind;
 pub use report::{DEVICES, Tally, TortureReport, Violation};
 pub(crate) use run::Found;
-pub(crate) use store::{DamagedFlash, Detached, Exchanged, Killed, Scarce, SickMedia};
+pub(crate) use store::{DamagedFlash, Detached, Exchanged, FlashDies, Killed, Scarce, SickMedia};
 pub use target::Target;
 
 use damage::SILENT;
@@ -105,6 +105,8 @@ pub struct TortureOptions {
     pub effort: Effort,
     /// Whether some runs are of whole stores.
     pub stores: bool,
+    /// All runs are of stores whose flash dies.
+    pub flash_dies: bool,
     /// Ends after this many violations.
     pub violations_max: usize,
     /// Whether the first violation's script is shortened.
@@ -124,6 +126,7 @@ impl TortureOptions {
             targets: Target::all(),
             effort: Effort::THOROUGH,
             stores: true,
+            flash_dies: false,
             violations_max: 1,
             shrink: true,
             threads: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
@@ -150,6 +153,9 @@ impl TortureOptions {
 
     /// The run of a whole store, if run `number` is one.
     fn store_run(&self, number: u64) -> Option<StoreRun> {
+        if self.flash_dies {
+            return StoreRun::draw_that_loses_its_flash(self.seed_of(number), &self.targets);
+        }
         let is_one = self.stores && number % LOOKED_AT == STORE_RUN;
         is_one.then(|| StoreRun::draw(self.seed_of(number), &self.targets)).flatten()
     }
@@ -263,6 +269,7 @@ impl Desk {
                     seed: options.seed,
                     run: self.next,
                     systems: Target::names(&options.targets),
+                    flash_dies: options.flash_dies,
                     system,
                     kind,
                     message,

@@ -26,12 +26,15 @@ pub struct Violation {
     pub message: String,
     /// The shortest script of the run that was found; empty if the run was not shortened.
     pub script: String,
+    /// It was found by a torture of stores whose flash dies.
+    pub flash_dies: bool,
 }
 
 impl Violation {
     /// A command that repeats the run.
     pub fn replay(&self) -> String {
-        format!("entresol torture --seed {} --system {} --run {}", self.seed, self.systems, self.run)
+        let what = if self.flash_dies { " --flash-dies" } else { "" };
+        format!("entresol torture{what} --seed {} --system {} --run {}", self.seed, self.systems, self.run)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The targets of torture: a policy in a mode, or SCE.
 
 use super::script::smallest;
+use crate::Subject;
 use entresol_core::{PolicyKind, System};
 use entresol_engine::Mode;
 use std::fmt;
@@ -45,6 +46,15 @@ impl Target {
     /// The mode. SCE writes through for cached pages, and around the cache for others.
     pub fn mode(self) -> Mode {
         if self == Self::FRAGMENTS { System::Fragments.usual_mode() } else { Mode::ALL[self.places.1] }
+    }
+
+    /// Those of stores whose log may be kept for the loss of the flash.
+    pub fn of_surviving_stores() -> Vec<Self> {
+        let of = |subject: &Subject| match subject.system {
+            System::Cached(policy) => Some(Self::new(policy, subject.mode)),
+            _ => None,
+        };
+        Subject::SURVIVING.iter().filter_map(of).collect()
     }
 
     /// All targets that the engine supports.

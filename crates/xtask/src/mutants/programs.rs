@@ -15,7 +15,8 @@ const RIG: &str = "hunt";
 
 /// The packages whose tests hunt, together, and what they are built with: so every build has the same
 /// configuration.
-const PACKAGES: [&str; 5] = ["entresol-block", "entresol-core", "entresol-engine", "entresol-pg", TESTKIT];
+const PACKAGES: [&str; 6] =
+    ["entresol-block", "entresol-core", "entresol-engine", "entresol-pg", "entresol-store", TESTKIT];
 /// Fronts stop at points, to be killed there.
 const FEATURES: &str = "entresol-testkit/hooks";
 

@@ -8,6 +8,7 @@
 //! - `damaged`: flash silently changes or loses data.
 //! - `detached`: caches are detached.
 //! - `exchanged`: devices of different moments are combined.
+//! - `flash_dies`: the flash dies, of a store whose log is kept for that.
 //! - `media`: sectors of all devices become unreadable or change.
 //! - `scarce`: disk and log become full.
 //! - [`crate::leftovers`]: a flush of the log is torn.
@@ -24,6 +25,7 @@ mod birth;
 mod damaged;
 mod detached;
 mod exchanged;
+mod flash_dies;
 mod killed;
 mod media;
 mod scarce;
@@ -44,6 +46,7 @@ use std::time::Duration;
 pub(crate) use damaged::DamagedFlash;
 pub(crate) use detached::Detached;
 pub(crate) use exchanged::Exchanged;
+pub(crate) use flash_dies::FlashDies;
 pub(crate) use killed::Killed;
 pub(crate) use media::SickMedia;
 pub(crate) use scarce::Scarce;
@@ -63,6 +66,7 @@ enum Chapter {
     Damaged,
     Detached,
     Exchanged,
+    FlashDies,
     Media,
     Scarce,
     Leftovers,
@@ -70,13 +74,14 @@ enum Chapter {
 }
 
 impl Chapter {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Birth,
         Self::Ailing,
         Self::Killed,
         Self::Damaged,
         Self::Detached,
         Self::Exchanged,
+        Self::FlashDies,
         Self::Media,
         Self::Scarce,
         Self::Leftovers,
@@ -92,6 +97,7 @@ impl Chapter {
             Self::Damaged => "flash that changes or loses something without a word",
             Self::Detached => "caches that are detached after a crash",
             Self::Exchanged => "devices of different moments",
+            Self::FlashDies => "a flash that dies, and a log that is kept for that",
             Self::Media => {
                 "disk, log or flash with sectors that cannot be read, or that changed without a word"
             }
@@ -171,6 +177,19 @@ impl StoreRun {
         })
     }
 
+    /// As [`StoreRun::draw`], of a store whose log is kept so that its flash may be lost, and nothing but
+    /// that.
+    pub(super) fn draw_that_loses_its_flash(seed: u64, targets: &[Target]) -> Option<Self> {
+        let all = Subject::SURVIVING.into_iter().zip(Target::of_surviving_stores());
+        let systems: Vec<Subject> =
+            all.filter(|(_, target)| targets.contains(target)).map(|(subject, _)| subject).collect();
+        let system = *systems.get(Rng::new(!seed).below(systems.len().max(1) as u64) as usize)?;
+        let run = Self::draw(seed, &Target::all())?;
+        // The log wraps in some.
+        let transactions = [24, 100, 400][Rng::new(!seed).below(3) as usize].max(run.transactions);
+        Some(Self { system, transactions, only: Some(Chapter::FlashDies), ..run })
+    }
+
     /// The name of the system under test.
     pub(super) fn name(&self) -> String {
         format!("store on {}", self.system)
@@ -188,6 +207,7 @@ impl StoreRun {
             Chapter::Damaged => self.damaged().run(&mut tally),
             Chapter::Detached => self.detached().run(&mut tally),
             Chapter::Exchanged => self.exchanged().run(&mut tally),
+            Chapter::FlashDies => self.flash_dies().map_or(Ok(()), |dies| dies.run(&mut tally)),
             Chapter::Media => self.media().run(&mut tally),
             Chapter::Scarce => self.scarce().run(&mut tally),
             Chapter::Leftovers => self.leftovers(&mut tally),
@@ -213,6 +233,16 @@ impl StoreRun {
     fn exchanged(&self) -> Exchanged {
         let Self { system, bank, seed, transactions, .. } = *self;
         Exchanged { system, bank, seed, transactions: transactions.min(16) }
+    }
+
+    /// `None`: not of a log that has pages newer than the disk.
+    fn flash_dies(&self) -> Option<FlashDies> {
+        let Self { system, bank, seed, transactions, .. } = *self;
+        let is_it = |survivor: &Subject| {
+            Subject { survives: false, ..*survivor } == Subject { survives: false, ..system }
+        };
+        let system = Subject::SURVIVING.into_iter().find(is_it)?;
+        Some(FlashDies { system, bank, seed, transactions })
     }
 
     fn media(&self) -> SickMedia {
