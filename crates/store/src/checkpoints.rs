@@ -73,8 +73,7 @@ pub(crate) fn kept_checkpoints(
         From::Record(lsn) => lsn,
     };
     let (mut record, mut checkpoint) = (master.checkpoint, newest.clone());
-    loop {
-        let Some(said) = checkpoint.kept else { break };
+    while let Some(said) = checkpoint.kept {
         kept.push_front(Kept { number: said.number, record, redo_point: checkpoint.redo_point });
         if record == first {
             return Ok(kept);

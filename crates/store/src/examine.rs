@@ -3,8 +3,8 @@
 
 use crate::bytes::Reader;
 use crate::checkpoints::{kept_checkpoints, read_checkpoint};
+use crate::history::{for_each_change, nonsense};
 use crate::page::op::PageOp;
-use crate::recovery::{for_each_change, nonsense};
 use crate::wal::scan::LogScan;
 use crate::wal::{RecordKind, blocks, hole};
 use crate::{StoreError, durable::DurablePages};

@@ -32,6 +32,7 @@ mod durable;
 mod error;
 mod examine;
 mod files;
+mod history;
 mod horizon;
 mod id;
 mod locks;

@@ -27,9 +27,9 @@ use crate::bytes::Reader;
 use crate::checkpoint::CheckpointRecord;
 use crate::checkpoints::{flash_is_needed, kept_checkpoints, read_checkpoint, read_checkpoint_at};
 use crate::core::Core;
-use crate::durable::{DurablePages, PageHistory};
+use crate::durable::DurablePages;
+use crate::history::{History, analyse, check_capacity, for_each_change, nonsense};
 use crate::horizon::{Bound, Horizon, Kept};
-use crate::mtr::for_each_page;
 use crate::page::op::PageOp;
 use crate::page::{bitmap, meta};
 use crate::pool::{PageWrite, Pool};
@@ -38,27 +38,13 @@ use crate::undo::{ActiveTxn, Undo};
 use crate::wal::log::{Resume, clear_behind};
 use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
-use crate::wal::{RecordHeader, RecordKind, Wal, blocks, hole, log_area, session};
+use crate::wal::{RecordHeader, RecordKind, Wal, blocks, log_area, session};
 use crate::work::Work;
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId, points};
 use entresol_core::Lsn;
 use entresol_engine::{Layer, TierError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-/// The results of the pass over the log.
-struct History {
-    /// The position of the next record.
-    end: Lsn,
-    records: u64,
-    losers: BTreeMap<TxnId, ActiveTxn>,
-    next_txn: u64,
-    durable: DurablePages,
-    /// The log ends with a checkpoint record that the master record does not name yet.
-    newer_checkpoint: Option<Lsn>,
-    /// The position after the last record, if it is unreadable.
-    unreadable_end: Option<Lsn>,
-}
 
 /// Opens the store on `parts`.
 pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartReport), StoreError> {
@@ -77,40 +63,10 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
     }
     options.check_log(log_area(device).max(master.area))?;
     let found = session::check_binding(&master, &parts.layer.binding()?)?;
-    let is_flash_lost = parts.layer.is_flash_lost();
     let mut scan = LogScan::new(device, &master);
-    let mut checkpoint = read_checkpoint(&mut scan, &master)?;
     let pool = Pool::new(parts.layer.clone(), &options);
-    let mut history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
-    // A checkpoint was cut off between its record and the master record. The content of the record was true
-    // before the record was written, so the checkpoint is adopted. Otherwise restarts that are repeatedly cut
-    // off there would fill the log with such records.
-    let is_adopted = history.newer_checkpoint.is_some();
-    if let Some(newer) = history.newer_checkpoint {
-        points::CHECKPOINT_ADOPTED.reach();
-        master.checkpoint = newer;
-        master.durable = history.end;
-        // The record is checked before both blocks name it.
-        checkpoint = read_checkpoint(&mut scan, &master)?;
-        if !is_flash_lost {
-            blocks::write_both(&mut master, device)?;
-        }
-        history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
-    }
-    let number = checkpoint.kept.map_or(0, |kept| kept.number);
-    let kept = kept_checkpoints(&mut scan, &master, &checkpoint, is_flash_lost)?;
-    // Of the newest checkpoint: what transactions needed that have ended since an older one is not there.
-    let oldest = kept.front().map_or(checkpoint.oldest(), |kept| kept.redo_point.min(checkpoint.oldest()));
-    if is_flash_lost {
-        points::FLASH_LOST.reach();
-        let horizon = kept.front().ok_or_else(flash_is_needed)?;
-        (checkpoint, history) = go_back(&mut scan, &master, horizon, (&checkpoint, history), &*parts.layer)?;
-        // Nothing was written yet. From here on the flash is refused, if it returns.
-        parts.layer.give_up_flash()?;
-        if is_adopted {
-            blocks::write_both(&mut master, device)?;
-        }
-    }
+    let Begin { checkpoint, mut history, number, kept, oldest, is_flash_lost } =
+        find_begin(parts, &mut scan, &mut master)?;
     clear_behind(device, &master, &mut scan, history.end)?;
     pool.wal_rule().set_log_end(history.end);
     let analysed = entresol_runtime::now();
@@ -166,6 +122,58 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
     Ok((core, report))
 }
 
+/// Where a restart begins.
+struct Begin {
+    checkpoint: CheckpointRecord,
+    /// From there on.
+    history: History,
+    /// The number of the newest checkpoint.
+    number: u64,
+    /// The checkpoints from its horizon on.
+    kept: VecDeque<Kept>,
+    /// The oldest LSN that is needed from now on.
+    oldest: Lsn,
+    is_flash_lost: bool,
+}
+
+/// Reads the log. Without the flash, that is refused from then on.
+fn find_begin(parts: &Parts, scan: &mut LogScan<'_>, master: &mut Master) -> Result<Begin, StoreError> {
+    let (device, layer) = (&*parts.log, &*parts.layer);
+    let is_flash_lost = layer.is_flash_lost();
+    let mut checkpoint = read_checkpoint(scan, master)?;
+    let mut history = analyse(scan, master, &checkpoint, layer)?;
+    // A checkpoint was cut off between its record and the master record. The content of the record was true
+    // before the record was written, so the checkpoint is adopted. Otherwise restarts that are repeatedly cut
+    // off there would fill the log with such records.
+    let is_adopted = history.newer_checkpoint.is_some();
+    if let Some(newer) = history.newer_checkpoint {
+        points::CHECKPOINT_ADOPTED.reach();
+        master.checkpoint = newer;
+        master.durable = history.end;
+        // The record is checked before both blocks name it.
+        checkpoint = read_checkpoint(scan, master)?;
+        if !is_flash_lost {
+            blocks::write_both(master, device)?;
+        }
+        history = analyse(scan, master, &checkpoint, layer)?;
+    }
+    let number = checkpoint.kept.map_or(0, |kept| kept.number);
+    let kept = kept_checkpoints(scan, master, &checkpoint, is_flash_lost)?;
+    // Of the newest checkpoint: what transactions needed that have ended since an older one is not there.
+    let oldest = kept.front().map_or(checkpoint.oldest(), |kept| kept.redo_point.min(checkpoint.oldest()));
+    if is_flash_lost {
+        points::FLASH_LOST.reach();
+        let horizon = kept.front().ok_or_else(flash_is_needed)?;
+        (checkpoint, history) = go_back(scan, master, horizon, (&checkpoint, history), layer)?;
+        // Nothing was written yet. From here on the flash is refused, if it returns.
+        layer.give_up_flash()?;
+        if is_adopted {
+            blocks::write_both(master, device)?;
+        }
+    }
+    Ok(Begin { checkpoint, history, number, kept, oldest, is_flash_lost })
+}
+
 /// For a restart without the flash: the checkpoint to begin with, and the history from there on.
 fn go_back(
     scan: &mut LogScan<'_>,
@@ -184,70 +192,6 @@ fn go_back(
     // A page on disk may be torn, or older than a note from before its last write believes.
     history.durable = DurablePages::default();
     Ok((checkpoint, history))
-}
-
-/// Reads the log from the redo point to its end; finds the losers and the durable pages.
-fn analyse(
-    scan: &mut LogScan<'_>,
-    master: &Master,
-    checkpoint: &CheckpointRecord,
-    layer: &dyn Layer,
-) -> Result<History, StoreError> {
-    let mut history = History {
-        end: checkpoint.redo_point,
-        records: 0,
-        losers: checkpoint.active.iter().map(|txn| (txn.id, *txn)).collect(),
-        next_txn: checkpoint.next_txn,
-        durable: DurablePages::default(),
-        newer_checkpoint: None,
-        unreadable_end: None,
-    };
-    let mut epoch = 0;
-    let mut pages = BTreeMap::new();
-    let mut last = None;
-    while let Some((header, payload)) = scan.next(history.end, epoch)? {
-        epoch = header.epoch;
-        history.end = header.end();
-        history.records += 1;
-        history.note(&header);
-        last = Some((header.kind, header.lsn));
-        if header.kind == RecordKind::Durable {
-            history.durable.note(payload, layer.survivors()).ok_or_else(|| nonsense(&header))?;
-        }
-        for_each_change(&header, payload, |page, ops| {
-            let first = PageOp::decode(&mut Reader(ops)).ok_or_else(|| nonsense(&header))?;
-            check_capacity(page.0.into(), layer.capacity_pages())?;
-            let new = PageHistory { newest: header.lsn, begins_whole: first.is_blind() };
-            pages.entry(page).or_insert(new).newest = header.lsn;
-            Ok::<(), StoreError>(())
-        })?;
-    }
-    history.unreadable_end = hole::check_end(scan, master, history.end, epoch)?;
-    if let Some((RecordKind::Checkpoint, lsn)) = last
-        && lsn != master.checkpoint
-    {
-        history.newer_checkpoint = Some(lsn);
-    }
-    history.durable.forget_lost();
-    history.durable.prefer_images(&pages, layer);
-    Ok(history)
-}
-
-/// Visits the pages that a record changes, with their encoded changes.
-pub(crate) fn for_each_change<E: From<StoreError>>(
-    header: &RecordHeader,
-    payload: &[u8],
-    visit: impl FnMut(PageNumber, &[u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    let nonsense = || nonsense(header);
-    let mut reader = Reader(payload);
-    match header.kind {
-        RecordKind::Update => drop(Undo::decode(&mut reader).ok_or_else(nonsense)?),
-        RecordKind::Compensation => drop(reader.u64().ok_or_else(nonsense)?),
-        RecordKind::System => {}
-        RecordKind::Commit | RecordKind::End | RecordKind::Checkpoint | RecordKind::Durable => return Ok(()),
-    }
-    Ok(for_each_page(reader, visit)?.ok_or_else(nonsense)?)
 }
 
 /// Why a pass of redo ended early.
@@ -311,24 +255,6 @@ fn redo_once(pool: &Pool, scan: &mut LogScan<'_>, from: Lsn, history: &History) 
     Ok(())
 }
 
-impl History {
-    fn note(&mut self, header: &RecordHeader) {
-        if header.txn == TxnId::SYSTEM {
-            return;
-        }
-        self.next_txn = self.next_txn.max(header.txn.0.saturating_add(1));
-        match header.kind {
-            RecordKind::Commit | RecordKind::End => {
-                self.losers.remove(&header.txn);
-            }
-            _ => {
-                let new = ActiveTxn { id: header.txn, first: header.lsn, last: header.lsn };
-                self.losers.entry(header.txn).or_insert(new).last = header.lsn;
-            }
-        }
-    }
-}
-
 /// Redoes one record's changes of one page, unless the page has them. A page that is read must be at least as
 /// new as `least`.
 fn redo_page(
@@ -371,25 +297,6 @@ fn redo_page(
     points::CHANGE_REPEATED.reach();
     page.changed(header.lsn);
     Ok(())
-}
-
-pub(crate) fn nonsense(header: &RecordHeader) -> StoreError {
-    StoreError::Corrupt {
-        place: format!("log at LSN {}", header.lsn.0),
-        expected: format!("the content of a record of kind {:?}", header.kind),
-        found: "bytes that make no sense although their checksum is right".into(),
-    }
-}
-
-/// Refuses a disk that is too small for a page of the store.
-fn check_capacity(page: u64, capacity: u64) -> Result<(), StoreError> {
-    match page < capacity {
-        true => Ok(()),
-        false => Err(StoreError::Config(format!(
-            "the store uses page {page}, and only {capacity} pages fit on the disk; open it with a disk at least as large as \
-             the one it was used with"
-        ))),
-    }
 }
 
 /// Reads the end of the store from the meta page and the last bitmap.

@@ -17,7 +17,7 @@ const FLOORS: &[&[&str]] = &[
     &["pool"],
     &["undo", "mtr"],
     &["disk_room", "checkpoint"],
-    &["allocate", "checkpoints", "log_room"],
+    &["allocate", "checkpoints", "history", "log_room"],
     &["btree"],
     &["catalog", "txn"],
     &["core"],

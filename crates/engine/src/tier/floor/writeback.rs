@@ -50,7 +50,7 @@ pub(crate) struct WritebackTask {
 /// Whose wish it is that pages are copied.
 enum Decides {
     /// No log is above: by their age, and their number.
-    Age(TinyMutex<Writeback>),
+    Age(Box<TinyMutex<Writeback>>),
     /// The owner of the log: those with a base before this checkpoint.
     Horizon(AtomicU64),
 }
@@ -112,7 +112,7 @@ impl WritebackTask {
             requests: 0,
         });
         let decides = TinyMutex::new(Rank::Writeback, Writeback::new(writeback, &look));
-        Some(Self::of(floor, wanted, Decides::Age(decides)))
+        Some(Self::of(floor, wanted, Decides::Age(Box::new(decides))))
     }
 
     fn of(floor: &Floor, wanted: &Arc<WantedPages>, decides: Decides) -> Self {
