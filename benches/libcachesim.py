@@ -18,35 +18,42 @@ figure, since it reads the file again each time.
 User and system time of processors, in turn, so that both meet the same disturbance; the ratio is the median of the rounds'
 ratios. Exit status 1 if misses differ.
 """
-import argparse, json, os, pathlib, resource, statistics, subprocess, sys, tempfile
+import argparse, importlib.metadata, json, os, pathlib, resource, statistics, subprocess, sys, tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
 CAPTURE = "pg15_tpcc_w8.bin.zst"
+VERSION = "0.3.5"
 
 
 def ensure_packages(folder):
+    # By their records: this file has the package's name, and would be imported in its place.
     try:
-        import libcachesim, numpy, zstandard  # noqa: F401
-        return
-    except ImportError:
+        if importlib.metadata.version("libcachesim") == VERSION and all(map(importlib.metadata.version, ("numpy", "zstandard"))):
+            return
+    except importlib.metadata.PackageNotFoundError:
         pass
     if os.environ.get("ENTRESOL_BENCH_VENV"):
-        sys.exit("libcachesim, numpy and zstandard could not be installed")
+        sys.exit(f"libcachesim {VERSION}, numpy and zstandard could not be installed")
     home = pathlib.Path(folder) / "venv"
     subprocess.run([sys.executable, "-m", "venv", home], check=True)
-    subprocess.run([home / "bin/pip", "install", "-q", "libcachesim", "numpy", "zstandard"], check=True)
+    subprocess.run([home / "bin/pip", "install", "-q", f"libcachesim=={VERSION}", "numpy", "zstandard"], check=True)
     done = subprocess.run([home / "bin/python", *sys.argv], env={**os.environ, "ENTRESOL_BENCH_VENV": str(home)})
     sys.exit(done.returncode)
 
 
-def write_oracle_general(path, ids):
+def write_oracle_general(path, ids, seconds=None):
+    """A file of requests of objects of size 1. Times are `seconds`, else a million requests are in a second."""
     import numpy
     record = numpy.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
     records = numpy.zeros(len(ids), dtype=record)
-    records["time"] = numpy.arange(len(ids)) // 1_000_000
+    records["time"] = numpy.arange(len(ids)) // 1_000_000 if seconds is None else seconds
     records["id"] = ids
     records["size"] = 1
+    # The number of the next request of the same object, from 1; -1: none. Only an optimal policy reads it.
     records["next"] = -1
+    by_id = numpy.argsort(records["id"], kind="stable")
+    again = records["id"][by_id][1:] == records["id"][by_id][:-1]
+    records["next"][by_id[:-1][again]] = by_id[1:][again] + 1
     records.tofile(path)
 
 
@@ -69,13 +76,13 @@ def zipf(out, requests=20_000_000, pages=2_000_000, skew=0.9, seed=1):
     write_oracle_general(out, rng.permutation(pages)[ranks].astype("u8") + 1)
 
 
-def theirs(path, policy, pages):
+def theirs(path, policy, pages, options=""):
     """In a process of its own: (miss ratio, seconds from opening the reader to the end)."""
     script = (
         "import libcachesim as lcs, time, json, sys\n"
         "began = time.process_time()\n"
         f"reader = lcs.TraceReader({str(path)!r}, trace_type=lcs.TraceType.ORACLE_GENERAL_TRACE)\n"
-        f"cache = lcs.{policy}(cache_size={pages})\n"
+        f"cache = lcs.{policy}(cache_size={pages}{options})\n"
         "ratio, _ = cache.process_trace(reader)\n"
         "print(json.dumps([ratio, time.process_time() - began]))\n"
     )
