@@ -188,7 +188,7 @@ def hits_of_theirs(files, name, pages):
     return json.loads(done.stdout.strip().splitlines()[-1]) if done.returncode == 0 else None
 
 
-def rows_beside(arguments, results, name, trace, cells, folder):
+def rows_of_both(arguments, results, name, trace, cells, folder):
     """For each policy: (name, hits of reads by size, pages written, hits of requests, nanoseconds). None: not measured."""
     files = prepare(arguments, trace, folder)
     requests, reads = files[2:]
@@ -222,7 +222,7 @@ def rows_beside(arguments, results, name, trace, cells, folder):
                nanoseconds(policy, lambda: measure()[1]))
 
 
-def print_beside(name, rows):
+def print_both(name, rows):
     rows = sorted(rows, key=lambda row: -row[1][SIZES.index(TIMED)])
     head = ["policy", *(f"{size:g} %" for size in SIZES), f"pages written at {TIMED} %, thousands", f"hits of requests at {TIMED} %",
             "ns a request"]
@@ -232,10 +232,10 @@ def print_beside(name, rows):
     return f"**{name}**: hits of reads, %, by size.\n\n{table([head, *body])}"
 
 
-def print_summary(beside):
+def print_summary(both):
     """The best of each side, by trace and size."""
     rows = [["trace, flash", "best of ours", "`reuse`", "best of libcachesim", "second", "Belady"]]
-    for name, found in beside.items():
+    for name, found in both.items():
         for at, size in enumerate(SIZES):
             hits = {policy: found_hits[at] for policy, found_hits, *_ in found if found_hits[at] is not None}
             best = lambda whose: sorted(((hit, policy) for policy, hit in hits.items() if whose(policy)), reverse=True)
@@ -270,7 +270,7 @@ def main():
     if arguments.libcachesim:
         os.environ["OMP_NUM_THREADS"] = "1"
         ensure_packages(folder)
-    results, parts, behind, beside = Results(folder / "results.json"), [], [], {}
+    results, parts, behind, both = Results(folder / "results.json"), [], [], {}
 
     def part(text):
         parts.append(text)
@@ -287,15 +287,15 @@ def main():
             behind += [(best - cells[f"{policy} {size:g}"][0], policy, f"{name}, {size:g} %") for policy in LEARNING]
         if arguments.libcachesim:
             with tempfile.TemporaryDirectory(dir=folder) as scratch:
-                beside[name] = list(rows_beside(arguments, results, name, trace, cells, pathlib.Path(scratch)))
-            part(print_beside(name, beside[name]))
+                both[name] = list(rows_of_both(arguments, results, name, trace, cells, pathlib.Path(scratch)))
+            part(print_both(name, both[name]))
     for policy in LEARNING:
         mine = sorted((row for row in behind if row[1] == policy), reverse=True)
         if mine:
             part(f"`{policy}` is within two points of the best of ours in {sum(row[0] <= 2 for row in mine)} of {len(mine)} cells; "
                  + f"the most are {mine[0][0]:.1f} ({mine[0][2]}).\n")
-    if beside:
-        part(print_summary(beside))
+    if both:
+        part(print_summary(both))
     if arguments.markdown:
         arguments.markdown.write_text("\n".join(parts))
 

@@ -1,4 +1,4 @@
-//! Loops that take turns: each goes round and round over pages of its own, in runs.
+//! Loops that take turns: each repeats pages of its own, one after the other, in runs.
 //!
 //! The time between two uses of a page is a round of its loop, so a short loop's pages are used more often.
 //! Which loops a cache should hold follows from its size. Policies by recency alone hit nothing in a loop
