@@ -11,7 +11,8 @@
 //! - A dirty page that is forgotten counts until the second checkpoint from then on is complete: the first
 //!   one may have begun before, and not have synced what took the page's place.
 //! - `held` counts, by base, the dirty pages in staging and the dirty valid slots.
-//! - A base is stored modulo 256. None is more than [`BASES_MAX`] checkpoints old, so it is unambiguous.
+//! - A base is stored modulo 256. None is more than [`BASES_MAX`] checkpoints old, so it is unambiguous. One
+//!   that is not known counts as one checkpoint older than that.
 
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
@@ -87,6 +88,11 @@ impl<'r> Bases<'r> {
         let stored = base as u8;
         self.words[HEAD_WORDS..].as_mut_bytes()[entry as usize] = stored;
         *self.count(stored) += 1;
+    }
+
+    /// A dirty page of which nothing is known is in `entry` from now on.
+    pub(crate) fn enter_unknown(&mut self, entry: u32) {
+        self.enter(entry, self.now().wrapping_sub(BASES_MAX + 1));
     }
 
     /// The page of `entry` is not dirty any more, or another version has its base.

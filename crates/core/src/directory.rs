@@ -14,6 +14,7 @@ use crate::hash::bucket_of;
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
 use crate::slot::{BUSY, DIRTY, NIL, REFERENCED, Slot, VALID};
+use crate::staging::Staging;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Slots by state.
@@ -90,6 +91,15 @@ impl<'r> PageDirectory<'r> {
             at = self.find_older(older);
         }
         self.bases.enter(entry, base);
+    }
+
+    /// Whether a dirty page is in this entry, so that its base counts.
+    pub(crate) fn has_base(&self, staging: &Staging<'_>, entry: u32) -> bool {
+        let holds_page = match self.frame_of(entry) {
+            Some(frame) => staging.frame(frame).holds_page(),
+            None => self.entry(entry).has(VALID),
+        };
+        holds_page && self.entry(entry).has(DIRTY)
     }
 
     /// The dirty page of an entry is not dirty any more, or another version has its base.

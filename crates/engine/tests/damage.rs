@@ -219,8 +219,10 @@ struct Failing {
 }
 
 fn failing(policy: PolicyKind, mode: Mode) -> Failing {
-    let mut options = small(policy, 96);
-    options.mode = mode;
+    failing_with(TierOptions { mode, ..small(policy, 96) })
+}
+
+fn failing_with(options: TierOptions) -> Failing {
     let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
     load(disk.clone(), PAGES);
     let plan = Arc::new(FaultPlan::none());
@@ -265,6 +267,26 @@ fn a_failing_flash_without_newer_pages_is_switched_off_and_the_disk_goes_on() {
                 tier.fetch(page, &mut buffer).unwrap();
                 assert_eq!(version(page, &buffer), 7);
             }
+        });
+    }
+}
+
+/// The disk has everything, so its owner's log need not replace the flash that is switched off.
+#[test]
+fn a_flash_that_is_switched_off_holds_no_horizon() {
+    for fault in [Fault::WriteError, Fault::SyncErrorLosingWrites, Fault::Death] {
+        simulate(1, move || {
+            let world = failing_with(TierOptions { keeps_bases: true, ..small(PolicyKind::FaceGsc, 96) });
+            world.tier.resume_checkpoints(0).unwrap();
+            world.tier.checkpoint().unwrap();
+            world.fail(fault);
+            assert_eq!(world.tier.bring_to_disk_before(0).unwrap(), u64::MAX);
+            assert!(world.tier.notice().expect("it has switched itself off").contains("from disk"));
+            write(&*world.tier, 0..20, 2, true);
+            world.tier.checkpoint().unwrap();
+            assert_eq!(world.tier.bring_to_disk_before(1).unwrap(), u64::MAX);
+            world.tier.checkpoint_complete(1).unwrap();
+            world.tier.close().unwrap();
         });
     }
 }

@@ -63,13 +63,17 @@ impl Cache {
 
     /// The program is killed and started again.
     fn restart(&mut self, options: TierOptions) {
+        self.open(options);
+        self.tier().resume_checkpoints(self.checkpoint).unwrap();
+    }
+
+    /// As [`Cache::restart`], and the owner has not told of its checkpoints yet.
+    fn open(&mut self, options: TierOptions) {
         self.tier = None;
         while Arc::strong_count(&self.flash) > 1 {
             entresol_runtime::yield_now();
         }
-        let tier = FlashTier::open(self.flash.clone(), self.disk.clone(), options).unwrap().0;
-        tier.resume_checkpoints(self.checkpoint).unwrap();
-        self.tier = Some(tier);
+        self.tier = Some(FlashTier::open(self.flash.clone(), self.disk.clone(), options).unwrap().0);
     }
 
     fn on_disk(&self, page: u64) -> u64 {
@@ -177,5 +181,56 @@ fn a_cache_that_begins_to_keep_bases_names_a_horizon_when_the_disk_has_all_from_
         assert!(shown.contains("is needed until pages from before were copied to disk"), "{shown}");
         assert_eq!(cache.complete_from(cache.checkpoint), cache.checkpoint - 1);
         assert_eq!((cache.on_disk(7), cache.on_disk(9)), (2, 2));
+    });
+}
+
+/// Second chances may be staged before the owner tells of its checkpoints: their bases are unknown, too.
+#[test]
+fn pages_that_move_before_the_owner_tells_of_its_checkpoints_hold_the_horizon() {
+    simulate(5, || {
+        let mut cache = Cache::new();
+        cache.restart(TierOptions { keeps_bases: false, ..options() });
+        let mut buffer = vec![0; PAGE];
+        for page in 0..40 {
+            cache.evict(page, 2);
+        }
+        cache.complete();
+        cache.open(options());
+        for page in 0..40 {
+            cache.tier().fetch(PageId(page), &mut buffer).unwrap();
+        }
+        let mut page = 40;
+        while cache.tier().metrics().second_chances == 0 {
+            cache.evict(page, 2);
+            page += 1;
+        }
+        cache.tier().resume_checkpoints(cache.checkpoint).unwrap();
+        assert_eq!(cache.horizon(), 0, "of no page is it known what it needs");
+        let number = cache.checkpoint;
+        assert_eq!(cache.complete_from(number), number);
+        for page in 0..page {
+            assert_eq!(cache.on_disk(page), 2, "page {page}");
+        }
+    });
+}
+
+/// The first open that keeps bases was cut off before it had copied what was there, and so was the next one.
+#[test]
+fn pages_of_unknown_bases_stay_dirty_through_opens_that_are_cut_off() {
+    simulate(6, || {
+        let mut cache = Cache::new();
+        cache.restart(TierOptions { keeps_bases: false, ..options() });
+        cache.evict(7, 2);
+        cache.complete();
+        cache.restart(options());
+        cache.tier().checkpoint().unwrap();
+        cache.open(options());
+        cache.tier().checkpoint().unwrap();
+        let dirty = inspect(&*cache.flash).unwrap().directory.unwrap().occupancy.dirty;
+        assert_eq!(dirty, 1, "page 7");
+        cache.restart(options());
+        let number = cache.checkpoint;
+        assert_eq!(cache.complete_from(number), number);
+        assert_eq!(cache.on_disk(7), 2);
     });
 }

@@ -81,7 +81,7 @@ pub(crate) fn kept_checkpoints(
         record = said.previous;
         match read_checkpoint_at(scan, master, record) {
             Ok(before) => checkpoint = before,
-            Err(error @ StoreError::Log(_)) => return Err(error),
+            Err(StoreError::Log(error)) if !error.is_unreadable() => return Err(error.into()),
             Err(error) if must => return Err(error),
             Err(_) => break,
         }

@@ -15,9 +15,9 @@ use std::collections::VecDeque;
 /// Checkpoints after the horizon, at most: fewer than the layer can tell apart.
 const KEPT_MAX: u64 = BASES_MAX - 8;
 
-/// How much of the log is kept, in bytes; 0: none for this. Invariant: from the horizon to the redo point of
-/// the newest checkpoint it is at most [`Bound::reach`], and from there to its end about [`Bound::overdue`]
-/// when clients wait: the bound together.
+/// How much of the log is kept, in bytes; 0: none for this. From the horizon to the redo point of the newest
+/// checkpoint it is at most [`Bound::reach`], unless pages that must be copied change faster than that; and
+/// from there to its end about [`Bound::overdue`] when clients wait: the bound together.
 ///
 /// The smaller the part after which a checkpoint is due, the nearer is a horizon to what it may be.
 #[derive(Clone, Copy, Debug, Default)]

@@ -159,7 +159,8 @@ impl Store {
     }
 
     /// The part of the log that may be read by a restart or by the undo of an active transaction. It begins
-    /// at the last checkpoint's redo point or at the oldest transaction. The space before it is reused.
+    /// at the last checkpoint's redo point, at the oldest transaction, or where a restart without the flash
+    /// would begin. The space before it is reused.
     pub fn log_needed(&self) -> std::ops::Range<Lsn> {
         self.core.wal.ledger().needed()
     }

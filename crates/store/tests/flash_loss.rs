@@ -222,6 +222,27 @@ fn a_log_with_a_hole_is_refused_before_anything_is_written() {
     });
 }
 
+/// With the flash nothing before the redo point is read for data: the log that was kept is kept anew.
+#[test]
+fn a_kept_log_that_cannot_be_read_is_needed_only_without_the_flash() {
+    simulate(|| {
+        let devices = used(PolicyKind::FaceGsc, true);
+        let LogReport { horizon, redo_point, checkpoints, .. } = devices.log();
+        assert!(checkpoints > 1, "the record of an older checkpoint is read");
+        let sectors = horizon.unwrap().0.next_multiple_of(512)..redo_point.0 / 512 * 512;
+        for at in sectors.step_by(512) {
+            devices.log.mark_unreadable(8192 + at % LOG_BYTES, 512);
+        }
+        let error = devices.fork().open_without_flash(surviving()).err().expect("a hole is refused");
+        assert!(error.to_string().contains("log"), "{error}");
+        let store = devices.open(surviving()).unwrap();
+        expect(&store, 3);
+        assert!(store.horizon().is_some_and(|horizon| horizon >= redo_point), "it is promised anew");
+        devices.crash(store);
+        expect(&devices.open_without_flash(surviving()).unwrap(), 3);
+    });
+}
+
 /// The rows of a table that is loaded are not in the log.
 #[test]
 fn a_table_that_was_loaded_is_there_without_the_flash() {

@@ -75,10 +75,8 @@ fn bases(directory: &PageDirectory<'_>, staging: &Staging<'_>) -> Result<(), Vio
     if !directory.bases.are_kept() {
         return Ok(());
     }
-    let in_slots = (0..directory.slots).filter(|slot| directory.entry(*slot).has(VALID));
-    let frames = (0..).zip(staging.frames.iter()).filter(|(_, frame)| frame.holds_page());
-    let pages = in_slots.chain(frames.map(|(frame, _)| directory.staged_entry(frame)));
-    let (found, held) = directory.bases.recount(pages.filter(|entry| directory.entry(*entry).has(DIRTY)));
+    let entries = 0..directory.entries.len() as u32;
+    let (found, held) = directory.bases.recount(entries.filter(|at| directory.has_base(staging, *at)));
     for (base, (found, held)) in found.iter().zip(held).enumerate() {
         same(|| format!("dirty pages of base {base}, modulo 256"), *found, held)?;
     }

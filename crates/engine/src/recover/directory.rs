@@ -138,6 +138,8 @@ impl Fill<'_, '_, '_> {
             // A later checkpoint than the superblock knows counts as that one.
             let base = base.map_or(superblock.horizon, |base| base.min(superblock.checkpoint));
             self.log.restore_base(position, base);
+        } else {
+            self.log.restore_unknown_base(position);
         }
     }
 

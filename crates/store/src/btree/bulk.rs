@@ -6,7 +6,8 @@
 //!
 //! Invariant: no record since the redo point names a page after the end of the store. So redo does not change
 //! loaded pages, although their LSN is older than every record. The reasons: the end never shrinks while the
-//! store is open, and opening makes a checkpoint.
+//! store is open, and opening makes a checkpoint. Where a log is kept for the loss of the flash, checkpoints
+//! before and after the load bring the horizon past every record that precedes them.
 
 use super::ground::Ground;
 use super::split::separator;

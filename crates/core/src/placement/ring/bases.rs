@@ -91,16 +91,26 @@ impl Log<'_> {
         }
     }
 
-    /// The owner's last complete checkpoint was `number`, and nothing is known of the bases of pages, of
-    /// which none is staged: they count as older than any that are.
-    pub fn restore_without_bases(&mut self, number: u64) {
+    /// As [`Log::restore_base`], of a page whose base is not known: it counts as older than any that are.
+    pub fn restore_unknown_base(&mut self, position: Position) {
+        let slot = self.ring.slot_of(position.0);
         let directory = &mut self.contents.pages.directory;
+        if directory.bases.are_kept() && directory.entry(slot).has(DIRTY) {
+            directory.bases.leave(slot);
+            directory.bases.enter_unknown(slot);
+        }
+    }
+
+    /// The owner's last complete checkpoint was `number`, and nothing is known of the bases of pages. Some
+    /// may have been staged since the restart, as second chances.
+    pub fn restore_without_bases(&mut self, number: u64) {
+        let contents = &mut self.contents;
+        let directory = &mut contents.pages.directory;
         directory.bases.clear();
         directory.bases.set_now(number);
-        for slot in 0..directory.slots {
-            let entry = directory.entry(slot);
-            if entry.has(VALID) && entry.has(DIRTY) {
-                directory.bases.enter(slot, number.wrapping_sub(crate::BASES_MAX + 1));
+        for entry in 0..directory.entries.len() as u32 {
+            if directory.has_base(&contents.staging, entry) {
+                directory.bases.enter_unknown(entry);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! takes no page for dirty that was on disk durably when the log was cut (`recover/directory.rs`).
 
 use super::Floor;
+use super::failures::Failures;
 use super::superblocks::Superblocks;
 use super::wanted::WantedPages;
 use crate::TierError;
@@ -22,6 +23,7 @@ pub(crate) struct Horizon {
     signals: Arc<Signals>,
     superblocks: Arc<Superblocks>,
     wanted: Arc<WantedPages>,
+    failures: Arc<Failures>,
     /// What was found on flash has bases.
     are_known: AtomicBool,
 }
@@ -34,6 +36,7 @@ impl Horizon {
             signals: floor.access.signals.clone(),
             superblocks: floor.superblocks.clone(),
             wanted: wanted.clone(),
+            failures: floor.failures.clone(),
             are_known: AtomicBool::new(are_known),
         })
     }
@@ -64,19 +67,26 @@ impl Horizon {
     /// See [`crate::Layer::bring_to_disk_before`].
     pub(crate) fn bring_to(&self, number: u64) -> Result<u64, TierError> {
         for _ in 0..ROUNDS {
+            if !self.signals.check_running()? {
+                // The disk has everything.
+                return Ok(u64::MAX);
+            }
             if self.now()? >= number {
                 break;
             }
             points::HORIZON_BROUGHT.reach();
             self.wanted.destage_behind(number)?;
-            if !self.signals.check_running()? {
-                // The disk has everything.
-                return Ok(u64::MAX);
-            }
         }
         let horizon = self.now()?;
-        self.superblocks.write(|_| ())?;
-        Ok(horizon)
+        match self.superblocks.write(|_| ()) {
+            Ok(()) => Ok(horizon),
+            Err(error) => {
+                self.failures.fail(error);
+                // If nothing is lost by it, the disk alone serves.
+                self.signals.check_running()?;
+                Ok(u64::MAX)
+            }
+        }
     }
 
     /// See [`crate::Layer::checkpoint_complete`].
