@@ -38,8 +38,9 @@
 //!    record but could not make it the newest checkpoint, the next restart does so (`crate::recovery`). So
 //!    these records do not add up.
 //!
-//! The log that is kept for the loss of the flash is a part of `U`. It is at most a quarter of the log's device,
-//! so clients are admitted once the log has grown into that, and a checkpoint that makes room for them brings pages to disk until it is free.
+//! The log that is kept for the loss of the flash is a part of `U`. It is at most a quarter of the log's
+//! device, so clients are admitted once the log has grown into that. A checkpoint that makes room for them
+//! brings pages to disk until it is free.
 //!
 //! A task that waits for room holds no room and no permit of the pool. So it waits only for operations that
 //! end by themselves (`R`) or for a checkpoint. A reservation is never held during a wait for a row lock or

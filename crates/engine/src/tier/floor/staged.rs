@@ -34,8 +34,8 @@ impl StagedPages {
 
     /// Waits until `goal` is reached, or the flash serves no more (false). `needs_group`: the summary of the
     /// group that is open at this position has no room for more records. `helps`: carries out a write that is
-    /// due, so that it waits for no other task; or has others do so, if any is due (false). What is due later,
-    /// progress tells.
+    /// due, so that it waits for no other task; or has others do so, if any is due (false). What is due
+    /// later, progress tells.
     pub(crate) fn reach(
         &self,
         goal: &mut FlushGoal,
