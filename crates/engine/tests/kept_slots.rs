@@ -1,82 +1,19 @@
 //! Slots that survive a crash: what an open finds, what damage it bears, and what it refuses.
 
+mod kept;
 mod support;
 
 use entresol_core::{BATCHES_MAX, DurableBatches, OlderSlot, PageId, PolicyKind, SlotId, SlotView};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::{DiskLayer, DurableGroup, FlashTier, Layer, Mode, Source, TierError, TierOptions};
+use entresol_engine::{DiskLayer, DurableGroup, FlashTier, Layer, Mode, TierError, TierOptions};
 use entresol_format::batch::{self, Changes, Head, Placed};
 use entresol_format::{BLOCK_BYTES, PageFormat, checksum, page, segment};
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use kept::{
+    Devices, PAGES, after_a_crash, block_of, crashed, create, flip, free_slots, kept, on_flash, summaries,
+    write_all,
+};
 use std::time::Duration;
-use support::{PAGE, build, memory, simulate, small, version, victim};
-
-const PAGES: u64 = 60;
-
-fn kept(policy: PolicyKind) -> TierOptions {
-    TierOptions { keeps_slots: true, segment_entries: 16, ..small(policy, 96) }
-}
-
-type Devices = (Arc<MemoryDevice>, Arc<MemoryDevice>);
-
-fn create(options: &TierOptions) -> (Arc<FlashTier>, Devices) {
-    let (flash, disk) = memory(options, PAGES);
-    let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
-    (tier, (flash, disk))
-}
-
-/// Evicts all pages, changed, in this version, and makes a checkpoint.
-fn write_all(tier: &FlashTier, number: u64) {
-    for page in (0..PAGES).map(PageId) {
-        tier.evict(victim(page, number, true, true), &build(page, number)).unwrap();
-    }
-    tier.checkpoint().unwrap();
-}
-
-/// The devices as a power failure leaves them: everything that was written is there.
-fn after_a_crash((flash, disk): &Devices) -> Devices {
-    let copy = |device: &MemoryDevice| support::device_of(&support::bytes_of(device));
-    (copy(flash), copy(disk))
-}
-
-/// What a power failure leaves after so many versions of all pages.
-fn crashed(options: &TierOptions, versions: u64) -> Devices {
-    let (tier, devices) = create(options);
-    (1..=versions).for_each(|number| write_all(&tier, number));
-    after_a_crash(&devices)
-}
-
-/// How many of all pages are found in this version, and on flash.
-fn on_flash(tier: &FlashTier, number: u64) -> u64 {
-    let mut buffer = vec![0; PAGE];
-    let mut found = 0;
-    for page in (0..PAGES).map(PageId) {
-        let fetched = tier.fetch(page, &mut buffer).unwrap();
-        assert_eq!(version(page, &buffer), number, "page {page}");
-        found += u64::from(fetched.source != Source::Disk);
-    }
-    found
-}
-
-fn block_of(offset: u64, device: &dyn Device) -> Vec<u8> {
-    let mut block = vec![0; BLOCK_BYTES];
-    device.read(offset, &mut block).unwrap();
-    block
-}
-
-/// The summaries of all batches, of which there are fewer than places.
-fn summaries(options: &TierOptions, flash: &dyn Device) -> Vec<batch::Summary> {
-    let layout = options.layout();
-    let summary = |number| batch::decode(&block_of(layout.batch_offset(number), flash));
-    (0..layout.batch_places()).map_while(|number| summary(number).ok()).collect()
-}
-
-fn flip(offset: u64, device: &dyn Device) {
-    let mut block = block_of(offset, device);
-    block[100] ^= 1;
-    device.write(offset, &block).unwrap();
-}
+use support::{PAGE, build, simulate, small, version, victim};
 
 #[test]
 fn dirty_pages_are_found_after_a_crash() {
@@ -179,17 +116,6 @@ fn many_batches_go_round_the_ring() {
         let report = entresol_engine::check(&*devices.0, Some(devices.1.clone())).unwrap();
         assert!(report.is_sound() && report.pages > PAGES / 2, "{report}");
     });
-}
-
-/// The slots that are empty after all of these batches.
-fn free_slots(options: &TierOptions, batches: &[batch::Summary]) -> Vec<SlotId> {
-    let mut taken = BTreeSet::new();
-    for batch::Summary { changes, .. } in batches {
-        let from = changes.pages.iter().filter_map(|placed| Some(placed.from?.slot));
-        changes.emptied.iter().copied().chain(from).for_each(|slot| _ = taken.remove(&slot));
-        taken.extend(changes.pages.iter().map(|placed| placed.slot));
-    }
-    (0..options.slots).map(SlotId).filter(|slot| !taken.contains(slot)).collect()
 }
 
 /// A page of a torn batch came from a slot that an earlier batch had freed. That a later batch uses it, too,
