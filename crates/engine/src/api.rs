@@ -200,8 +200,8 @@ pub trait Layer: Send + Sync {
     /// Makes every page evicted so far durable: the flash tier on flash with its directory (FaCE §2.3), LC
     /// and the disk alone on disk. A database checkpoint calls it before it writes its record.
     fn checkpoint(&self) -> Result<(), TierError>;
-    /// The owner goes on after an open: its last complete checkpoint was `number`. Called before the first
-    /// eviction, where the flash may be lost and the owner's log replaces it (`TierOptions::keeps_bases`).
+    /// After an open: the owner's last complete checkpoint was `number`. An owner whose log replaces a lost
+    /// flash (`TierOptions::keeps_bases`) calls this before the first eviction.
     fn resume_checkpoints(&self, _number: u64) -> Result<(), TierError> {
         Ok(())
     }

@@ -47,8 +47,7 @@ impl Log<'_> {
         self.contents.pages.directory.bases.before(number)
     }
 
-    /// The base of the dirty page in `slot`, for what is written to flash. `None`: it is clean or superseded,
-    /// or no bases are kept.
+    /// The base of the dirty page in `slot`. `None`: the page is clean or superseded, or no bases are kept.
     pub fn base(&self, slot: SlotId) -> Option<u64> {
         let directory = &self.contents.pages.directory;
         let entry = directory.entry(slot.0);

@@ -2,7 +2,7 @@
 //! module. The owner counts its checkpoints, and keeps its log from the *horizon* on.
 //!
 //! Invariant: a horizon is told only when a superblock names it, or a later one. So an open after a crash
-//! takes no page for dirty that was on disk durably when the log was cut (`recover/directory.rs`).
+//! takes no page with a base for dirty if the disk had it when the log was cut (`recover/directory.rs`).
 
 use super::Floor;
 use super::failures::Failures;
@@ -12,7 +12,6 @@ use crate::TierError;
 use crate::access::{Directory, Signals};
 use crate::points;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// How often old pages are copied for a horizon: newer versions of them may have entered meanwhile.
 const ROUNDS: usize = 8;
@@ -25,7 +24,7 @@ pub(crate) struct Horizon {
     wanted: Arc<WantedPages>,
     failures: Arc<Failures>,
     /// What was found on flash has bases.
-    are_known: AtomicBool,
+    are_known: bool,
 }
 
 impl Horizon {
@@ -37,15 +36,14 @@ impl Horizon {
             superblocks: floor.superblocks.clone(),
             wanted: wanted.clone(),
             failures: floor.failures.clone(),
-            are_known: AtomicBool::new(are_known),
+            are_known,
         })
     }
 
     /// See [`crate::Layer::resume_checkpoints`].
     pub(crate) fn resume(&self, number: u64) -> Result<(), TierError> {
-        let are_known = self.are_known.load(SeqCst);
         let goes_on = self.directory.in_log(|log| {
-            let goes_on = are_known && log.checkpoint_complete(number);
+            let goes_on = self.are_known && log.checkpoint_complete(number);
             if !goes_on {
                 log.restore_without_bases(number);
             }

@@ -1,7 +1,7 @@
 //! The flash dies, of a store whose log is kept for that: at a power failure, while the store restarts with
 //! it, and between restarts without it that are cut off themselves. The log and the disk alone have all rows.
-//! Afterwards the store goes on without a cache, and with a new one. The dead flash returns: it must be
-//! refused, or be as good as empty.
+//! Afterwards clients use the store, without a cache and with a new one. If the dead flash returns, it must
+//! be refused, or count as empty.
 //!
 //! In half of the crash states the free parts of the log are destroyed. The bound of the log that is kept is
 //! a quarter of the log at most, so the log is cut long before the place is needed: a store that cuts too
