@@ -17,6 +17,7 @@ mod hash;
 mod hits;
 mod id;
 mod job;
+mod kept_log;
 mod lists;
 mod mode;
 mod pages;
@@ -54,6 +55,7 @@ pub use job::{
     Forget, Forgotten, ForgottenPages, FrameId, Generation, Job, Lookup, SlotView, Taken, Ticket, WriteJob,
     WritePage, WritePages,
 };
+pub use kept_log::{HorizonAt, KeptCheckpoint, KeptCheckpoints, KeptLog, LogBound};
 pub use mode::{Mode, Route};
 pub use partition::{Occupancy, Partition, Unsaved};
 pub use placement::ring::{CLEANINGS_MAX, HOLDS_MAX};

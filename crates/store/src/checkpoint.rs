@@ -10,17 +10,16 @@
 //! A checkpoint record's payload: redo point (8), next transaction (8), UUID of the disk (16), session (8;
 //! see [`crate::wal::session`]), number of active transactions (4), and of each: number (8), no later than
 //! its first record (8), its newest record before the redo point (8). If the highest bit of their number is
-//! set, what is said of the log that is kept follows ([`crate::horizon`]): number of the checkpoint (8), LSN
+//! set, what is said of the log that is kept follows ([`KeptCheckpoints`]): number of the checkpoint (8), LSN
 //! of the record of the checkpoint before (8), LSN of the record of the horizon (8; 0: none; all ones: this
 //! one).
 
 use crate::bytes::{Reader, put_u32, put_u64};
-use crate::horizon::{Bound, From, Horizon, KeptLog};
 use crate::pool::Pool;
 use crate::undo::{ActiveTable, ActiveTxn, LogBounds};
 use crate::wal::{Draft, FIRST_LSN, RecordKind, Room, Wal, record};
 use crate::{FlashLoss, StoreError, TxnId};
-use entresol_core::Lsn;
+use entresol_core::{HorizonAt, KeptCheckpoints, KeptLog, LogBound, Lsn};
 use entresol_engine::Uuid;
 use entresol_runtime::sync::{Mutex, Rank};
 use std::sync::Arc;
@@ -36,7 +35,7 @@ pub(crate) struct CheckpointRecord {
     pub disk: Uuid,
     pub session: u64,
     pub active: Vec<ActiveTxn>,
-    pub kept: Option<KeptLog>,
+    pub kept: Option<KeptLog<Lsn>>,
 }
 
 /// In the number of active transactions: what is said of the log that is kept follows.
@@ -58,11 +57,11 @@ impl CheckpointRecord {
         }
         if let Some(KeptLog { number, previous, horizon }) = self.kept {
             let horizon = match horizon {
-                From::Nowhere => 0,
-                From::Itself => ITSELF,
-                From::Record(lsn) => lsn.0,
+                HorizonAt::Nowhere => 0,
+                HorizonAt::Itself => ITSELF,
+                HorizonAt::Record(lsn) => lsn.0,
             };
-            [number, previous.0, horizon].iter().for_each(|word| put_u64(out, *word));
+            [number, previous.map_or(0, |lsn| lsn.0), horizon].iter().for_each(|word| put_u64(out, *word));
         }
     }
 
@@ -78,11 +77,12 @@ impl CheckpointRecord {
         }
         let mut kept = None;
         if count & KEPT != 0 {
-            let (number, previous) = (reader.u64()?, Lsn(reader.u64()?));
+            let number = reader.u64()?;
+            let previous = Some(Lsn(reader.u64()?)).filter(|lsn| lsn.0 > 0);
             let horizon = match reader.u64()? {
-                0 => From::Nowhere,
-                ITSELF => From::Itself,
-                lsn => From::Record(Lsn(lsn)),
+                0 => HorizonAt::Nowhere,
+                ITSELF => HorizonAt::Itself,
+                lsn => HorizonAt::Record(Lsn(lsn)),
             };
             kept = Some(KeptLog { number, previous, horizon });
         }
@@ -97,7 +97,7 @@ impl CheckpointRecord {
             && self.redo_point.0.is_multiple_of(8)
             && self.active.iter().all(|txn| txn.last < at && txn.first <= at && txn.id != TxnId::SYSTEM)
             && self.kept.is_none_or(|kept| {
-                kept.previous < at && !matches!(kept.horizon, From::Record(lsn) if lsn >= at)
+                kept.previous < Some(at) && !matches!(kept.horizon, HorizonAt::Record(lsn) if lsn >= at)
             })
     }
 
@@ -122,9 +122,9 @@ pub(crate) struct Checkpointer {
     bounds: Arc<LogBounds>,
     page_bytes: usize,
     /// Checkpoints are made one at a time.
-    turn: Mutex<Horizon>,
+    turn: Mutex<KeptCheckpoints<Lsn>>,
     /// Of the log that is kept for the loss of the flash.
-    bound: Bound,
+    bound: LogBound,
     /// The redo point of the newest checkpoint, and that of the horizon that its record names (0: none).
     newest: AtomicU64,
     promised: AtomicU64,
@@ -143,7 +143,7 @@ impl Checkpointer {
         bounds: Arc<LogBounds>,
         page_bytes: usize,
         flash_loss: FlashLoss,
-        horizon: Horizon,
+        horizon: KeptCheckpoints<Lsn>,
     ) -> Checkpointer {
         let newest = wal.tail().redo_point().0;
         Checkpointer {
@@ -154,7 +154,7 @@ impl Checkpointer {
             page_bytes,
             newest: AtomicU64::new(newest),
             promised: AtomicU64::new(horizon.promised().map_or(0, |kept| kept.redo_point.0)),
-            bound: Bound(flash_loss.log_bytes()),
+            bound: LogBound(flash_loss.log_bytes()),
             turn: Mutex::new(Rank::Checkpoint, horizon),
             wanted: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -273,7 +273,7 @@ impl Checkpointer {
 
     /// Makes a checkpoint. The caller holds the checkpoint lock. `all`: so that as little of the log is kept
     /// as possible.
-    fn make_alone(&self, horizon: &mut Horizon, all: bool) -> Result<Lsn, StoreError> {
+    fn make_alone(&self, horizon: &mut KeptCheckpoints<Lsn>, all: bool) -> Result<Lsn, StoreError> {
         self.bounds.check_log_held()?;
         let (redo_point, next_txn, active) =
             self.active.snapshot(&self.wal, |end, actives| self.bounds.check_checkpoint(end.0, actives))?;
@@ -285,12 +285,12 @@ impl Checkpointer {
         let from = if self.pool.layer().is_flash_lost() {
             // Whatever the options say: until the label says that the flash is not needed, a restart is one
             // without it.
-            From::Itself
+            HorizonAt::Itself
         } else if horizon.is_kept() {
             let wanted = horizon.wanted(redo_point, all);
             horizon.of(self.pool.layer().bring_to_disk_before(wanted)?)
         } else {
-            From::Nowhere
+            HorizonAt::Nowhere
         };
         let (disk, session) = self.wal.binding();
         let kept = horizon.next(from);
@@ -381,8 +381,8 @@ mod tests {
             active: vec![txn(3, 400, 480), txn(5, 700, 0)],
             kept: None,
         };
-        let horizons = [From::Nowhere, From::Itself, From::Record(Lsn(304))];
-        let kept = horizons.map(|horizon| KeptLog { number: 7, previous: Lsn(480), horizon });
+        let horizons = [HorizonAt::Nowhere, HorizonAt::Itself, HorizonAt::Record(Lsn(304))];
+        let kept = horizons.map(|horizon| KeptLog { number: 7, previous: Some(Lsn(480)), horizon });
         let records = kept.map(|kept| CheckpointRecord { kept: Some(kept), ..record.clone() });
         for record in records.into_iter().chain([record.clone()]) {
             let mut bytes = Vec::new();

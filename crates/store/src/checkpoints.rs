@@ -2,11 +2,10 @@
 
 use crate::StoreError;
 use crate::checkpoint::CheckpointRecord;
-use crate::horizon::{From, Kept};
 use crate::wal::RecordKind;
 use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
-use entresol_core::Lsn;
+use entresol_core::{HorizonAt, KeptCheckpoint, Lsn};
 use std::collections::VecDeque;
 
 /// Reads the checkpoint that the master record names.
@@ -64,21 +63,22 @@ pub(crate) fn kept_checkpoints(
     master: &Master,
     newest: &CheckpointRecord,
     must: bool,
-) -> Result<VecDeque<Kept>, StoreError> {
+) -> Result<VecDeque<KeptCheckpoint<Lsn>>, StoreError> {
     let mut kept = VecDeque::new();
     let Some(said) = newest.kept else { return Ok(kept) };
     let first = match said.horizon {
-        From::Nowhere => return Ok(kept),
-        From::Itself => master.checkpoint,
-        From::Record(lsn) => lsn,
+        HorizonAt::Nowhere => return Ok(kept),
+        HorizonAt::Itself => master.checkpoint,
+        HorizonAt::Record(lsn) => lsn,
     };
     let (mut record, mut checkpoint) = (master.checkpoint, newest.clone());
     while let Some(said) = checkpoint.kept {
-        kept.push_front(Kept { number: said.number, record, redo_point: checkpoint.redo_point });
+        kept.push_front(KeptCheckpoint { number: said.number, record, redo_point: checkpoint.redo_point });
         if record == first {
             return Ok(kept);
         }
-        record = said.previous;
+        let Some(previous) = said.previous else { break };
+        record = previous;
         match read_checkpoint_at(scan, master, record) {
             Ok(before) => checkpoint = before,
             Err(StoreError::Log(error)) if !error.is_unreadable() => return Err(error.into()),

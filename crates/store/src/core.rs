@@ -12,7 +12,6 @@ use crate::btree::split::Splitter;
 use crate::catalog::Catalog;
 use crate::checkpoint::Checkpointer;
 use crate::disk_room::DiskRoom;
-use crate::horizon::Horizon;
 use crate::locks::LockTable;
 use crate::log_room::LogRoom;
 use crate::mtr::Mtrs;
@@ -22,6 +21,7 @@ use crate::txn::rollback::Rollback;
 use crate::txn::shared::Transactions;
 use crate::undo::{ActiveTable, LogBounds};
 use crate::wal::Wal;
+use entresol_core::{KeptCheckpoints, Lsn};
 use std::sync::Arc;
 
 /// See the module's header.
@@ -45,7 +45,7 @@ impl Core {
         wal: Arc<Wal>,
         space: Space,
         next_txn: u64,
-        horizon: Horizon,
+        horizon: KeptCheckpoints<Lsn>,
     ) -> Core {
         let page_bytes = options.page_bytes as usize;
         let space = Arc::new(space);

@@ -33,7 +33,6 @@ mod error;
 mod examine;
 mod files;
 mod history;
-mod horizon;
 mod id;
 mod locks;
 mod log_room;

@@ -29,7 +29,6 @@ use crate::checkpoints::{flash_is_needed, kept_checkpoints, read_checkpoint, rea
 use crate::core::Core;
 use crate::durable::DurablePages;
 use crate::history::{History, analyse, check_capacity, for_each_change, nonsense};
-use crate::horizon::{Bound, Horizon, Kept};
 use crate::page::op::PageOp;
 use crate::page::{bitmap, meta};
 use crate::pool::{PageWrite, Pool};
@@ -41,7 +40,7 @@ use crate::wal::scan::LogScan;
 use crate::wal::{RecordHeader, RecordKind, Wal, blocks, log_area, session};
 use crate::work::Work;
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId, points};
-use entresol_core::Lsn;
+use entresol_core::{KeptCheckpoint, KeptCheckpoints, LogBound, Lsn};
 use entresol_engine::{Layer, TierError};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -85,7 +84,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Core, RestartR
     let (redo_fetched, redo_from_flash) = pool.fetch_counts();
 
     let space = find_space(&pool, options.page_bytes as usize)?;
-    let horizon = Horizon::new(Bound(options.flash_loss.log_bytes()), number, kept);
+    let horizon = KeptCheckpoints::new(LogBound(options.flash_loss.log_bytes()), number, kept);
     let is_promised = horizon.promised().is_some();
     let core = Core::new(&options, pool, wal, space, history.next_txn, horizon);
     let losers = history.losers.len() as u64;
@@ -130,7 +129,7 @@ struct Begin {
     /// The number of the newest checkpoint.
     number: u64,
     /// The checkpoints from its horizon on.
-    kept: VecDeque<Kept>,
+    kept: VecDeque<KeptCheckpoint<Lsn>>,
     /// The oldest LSN that is needed from now on.
     oldest: Lsn,
     is_flash_lost: bool,
@@ -178,7 +177,7 @@ fn find_begin(parts: &Parts, scan: &mut LogScan<'_>, master: &mut Master) -> Res
 fn go_back(
     scan: &mut LogScan<'_>,
     master: &Master,
-    horizon: &Kept,
+    horizon: &KeptCheckpoint<Lsn>,
     (newest, at_newest): (&CheckpointRecord, History),
     layer: &dyn Layer,
 ) -> Result<(CheckpointRecord, History), StoreError> {

@@ -3,7 +3,6 @@
 use crate::btree::verify::{VerifyReport, verify};
 use crate::catalog::nonsense_in_catalog;
 use crate::core::Core;
-use crate::horizon::{Bound, Horizon};
 use crate::page::meta::CATALOG_ROOT;
 use crate::page::node::{Node, is_node};
 use crate::pool::Pool;
@@ -13,7 +12,7 @@ use crate::work::Work;
 use crate::{
     CpuModel, Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Table, Txn, recovery,
 };
-use entresol_core::{Lsn, PageId};
+use entresol_core::{KeptCheckpoints, LogBound, Lsn, PageId};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -63,7 +62,7 @@ impl Store {
         let (capacity, page_bytes) = (pool.layer().capacity_pages(), options.page_bytes as usize);
         let space = Space::new(1, CATALOG_ROOT.0 + 1, capacity, page_bytes);
         pool.layer().resume_checkpoints(0)?;
-        let horizon = Horizon::new(Bound(options.flash_loss.log_bytes()), 0, VecDeque::new());
+        let horizon = KeptCheckpoints::new(LogBound(options.flash_loss.log_bytes()), 0, VecDeque::new());
         let core = Core::new(&options, pool, wal, space, 1, horizon);
         core.catalog.format()?;
         core.checkpointer.make()?;
