@@ -159,7 +159,12 @@ mod tests {
             }
         }
         assert!(seen > 10, "{seen} sentences were found");
-        let error = TierError::Poisoned { reason: "x".to_owned(), dirty_pages: 3, oldest_lsn: Lsn(7) };
+        let error = TierError::Poisoned {
+            reason: "x".to_owned(),
+            dirty_pages: 3,
+            oldest_lsn: Lsn(7),
+            of_flash: true,
+        };
         assert!(!of(&error).contains("LSN"), "{}", of(&error));
         let error = TierError::Damaged { page: PageId(3), place: "p".to_owned(), fault: "f".to_owned() };
         assert!(of(&error).contains("restore the volume from a backup"), "{}", of(&error));

@@ -83,6 +83,8 @@ pub enum TierError {
         dirty_pages: u64,
         /// Oldest known LSN among them (0 if unknown).
         oldest_lsn: Lsn,
+        /// It was the flash that failed, or has a damaged page that only it had.
+        of_flash: bool,
     },
     /// The shared memory of the cache was given up: a process died in the middle of a change, or the back
     /// ended.

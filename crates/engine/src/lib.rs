@@ -81,7 +81,7 @@ pub use shadow::Shadow;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
 pub use tier::{
     DetachReport, FlashTier, FoundCache, cache_on, check_new_flash, detach, detach_with_loss, disown,
-    flash_has_failed, give_up_lost, lost_on, marks_on, renewals_that_differ, renounce,
+    flash_has_failed, give_up_cache, give_up_lost, lost_on, marks_on, renewals_that_differ, renounce,
 };
 
 /// The examples of README.md are tests.

@@ -145,9 +145,11 @@ impl TierOptions {
     /// The largest cache with the policy, mode, pages and objects of these options that fits on a flash
     /// device of `capacity` bytes. All other settings are the usual ones.
     pub fn fitted(&self, capacity: u64) -> Self {
-        let Self { policy, page_bytes, page_format, mode, objects, keeps_slots, .. } = *self;
-        let of =
-            |slots| Self { page_bytes, page_format, mode, objects, keeps_slots, ..Self::new(policy, slots) };
+        let Self { policy, page_bytes, page_format, mode, objects, keeps_slots, keeps_bases, .. } = *self;
+        let of = |slots| {
+            let usual = Self::new(policy, slots);
+            Self { page_bytes, page_format, mode, objects, keeps_slots, keeps_bases, ..usual }
+        };
         let mut options = of(0);
         let mut fits = 0u64;
         let mut step = 1u64 << 27;

@@ -502,7 +502,7 @@ fn a_failing_flash_with_newer_pages_stops_everything_and_says_what_is_on_it() {
                     let page = PageId(round % PAGES);
                     world.tier.evict(victim(page, 3, true, true), &build(page, 3)).err()
                 });
-                let Some(TierError::Poisoned { dirty_pages, oldest_lsn, reason }) = failure else {
+                let Some(TierError::Poisoned { dirty_pages, oldest_lsn, reason, .. }) = failure else {
                     panic!("{policy:?} {fault:?}: {failure:?}");
                 };
                 assert!(dirty_pages > 0 && reason.starts_with("flash"), "{dirty_pages} {reason}");

@@ -37,7 +37,8 @@ mod slots;
 mod tasks;
 
 use crate::api::{
-    Binding, Evicted, Fetched, Layer, Materialised, PageSet, Survivors, TierMetrics, Upstream, Victim,
+    Binding, Evicted, Fetched, Layer, Materialised, PageSet, Progress, Survivors, TierMetrics, Upstream,
+    Victim,
 };
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
@@ -50,6 +51,7 @@ use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
 use floor::Floor;
 use floor::failures::PanicGuard;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 
 pub use detach::{DetachReport, detach, detach_with_loss};
@@ -58,8 +60,8 @@ use life::open;
 use life::open_failed::NoFlash;
 pub use life::open_failed::flash_has_failed;
 pub use life::release::{
-    FoundCache, cache_on, check_new_flash, disown, give_up_lost, lost_on, marks_on, renewals_that_differ,
-    renounce,
+    FoundCache, cache_on, check_new_flash, disown, give_up_cache, give_up_lost, lost_on, marks_on,
+    renewals_that_differ, renounce,
 };
 use parts::Parts;
 
@@ -155,6 +157,33 @@ impl FlashTier {
         let tasks = std::mem::take(&mut *self.tasks.lock());
         // One that has panicked has poisoned the tier.
         tasks.into_iter().for_each(|task| drop(task.join_or_panic()));
+    }
+
+    /// Dirty pages that need the owner's log from before its checkpoint `number` if the flash is lost; 0 if
+    /// no bases are kept.
+    ///
+    /// # Errors
+    /// [`TierError::Gone`].
+    pub fn pages_behind(&self, number: u64) -> Result<u64, TierError> {
+        self.parts.horizon.as_ref().map_or(Ok(0), |horizon| horizon.behind(number))
+    }
+
+    /// As [`Layer::bring_to_disk_before`]; `watch` is told how far it is, and may end it early.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn bring_to_disk_watched(
+        &self,
+        number: u64,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<u64, TierError> {
+        let _guard = self.guard();
+        match &self.parts.horizon {
+            Some(horizon) => horizon.bring_to(number, watch),
+            // Nothing is known of dirty pages.
+            None if self.parts.floor.access.options.dirty_possible() => Ok(0),
+            None => Ok(u64::MAX),
+        }
     }
 
     /// Why the tier has failed, if it did and cannot go on.
@@ -255,13 +284,7 @@ impl Layer for FlashTier {
     }
 
     fn bring_to_disk_before(&self, number: u64) -> Result<u64, TierError> {
-        let _guard = self.guard();
-        match &self.parts.horizon {
-            Some(horizon) => horizon.bring_to(number),
-            // Nothing is known of dirty pages.
-            None if self.parts.floor.access.options.dirty_possible() => Ok(0),
-            None => Ok(u64::MAX),
-        }
+        self.bring_to_disk_watched(number, &mut |_| ControlFlow::Continue(()))
     }
 
     fn clean_behind(&self, number: u64) {

@@ -294,5 +294,6 @@ pub(crate) fn poison(error: &TierError, unsaved: Unsaved) -> TierError {
         reason: error.to_string(),
         dirty_pages: unsaved.pages.into(),
         oldest_lsn: unsaved.oldest.unwrap_or(Lsn(0)),
+        of_flash: is_of_flash(error),
     }
 }

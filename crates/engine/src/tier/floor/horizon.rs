@@ -10,7 +10,9 @@ use super::superblocks::Superblocks;
 use super::wanted::WantedPages;
 use crate::TierError;
 use crate::access::{Directory, Signals};
+use crate::api::Progress;
 use crate::points;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// How often old pages are copied for a horizon: newer versions of them may have entered meanwhile.
@@ -62,18 +64,32 @@ impl Horizon {
         Ok(self.directory.in_log(|log| log.horizon())?)
     }
 
+    /// Dirty pages with a base before `number`.
+    pub(crate) fn behind(&self, number: u64) -> Result<u64, TierError> {
+        Ok(self.directory.in_log(|log| log.behind(number))?.into())
+    }
+
     /// See [`crate::Layer::bring_to_disk_before`].
-    pub(crate) fn bring_to(&self, number: u64) -> Result<u64, TierError> {
+    pub(crate) fn bring_to(
+        &self,
+        number: u64,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<u64, TierError> {
+        let mut is_over = false;
         for _ in 0..ROUNDS {
             if !self.signals.check_running()? {
                 // The disk has everything.
                 return Ok(u64::MAX);
             }
-            if self.now()? >= number {
+            if is_over || self.now()? >= number {
                 break;
             }
             points::HORIZON_BROUGHT.reach();
-            self.wanted.destage_behind(number)?;
+            self.wanted.destage_behind(number, &mut |progress| {
+                let goes_on = watch(progress);
+                is_over |= goes_on.is_break();
+                goes_on
+            })?;
         }
         let horizon = self.now()?;
         match self.superblocks.write(|_| ()) {

@@ -195,10 +195,15 @@ impl WantedPages {
         self.destage_all(&Wanted::Set(wanted), stays, watch)
     }
 
-    /// As [`WantedPages::destage`], of the dirty pages with a base before this checkpoint of their owner.
-    pub(crate) fn destage_behind(&self, number: u64) -> Result<u64, TierError> {
+    /// As [`WantedPages::destage_watched`], of the dirty pages with a base before this checkpoint of their
+    /// owner.
+    pub(crate) fn destage_behind(
+        &self,
+        number: u64,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<u64, TierError> {
         let (wanted, mut stays) = (Wanted::Behind(number), Vec::new());
-        let copied = self.destage_all(&wanted, &mut stays, &mut |_| ControlFlow::Continue(()))?;
+        let copied = self.destage_all(&wanted, &mut stays, watch)?;
         stays.into_iter().next().map_or(Ok(copied), Err)
     }
 

@@ -101,6 +101,15 @@ pub fn disown(label_device: &dyn Device) -> Result<(), TierError> {
     release(label_device, label)
 }
 
+/// The cache of the disk with this label is lost, and its owner repeats from its log what only the cache had.
+/// Says durably that the disk knows no cache: when it is found again, it is out of date.
+///
+/// # Errors
+/// [`TierError::Device`], or [`TierError::Refused`] for a label that cannot be read.
+pub fn give_up_cache(label_device: &dyn Device) -> Result<(), TierError> {
+    own_label(label_device)?.map_or(Ok(()), |label| release(label_device, label))
+}
+
 /// The pages of the disk with this label that are lost while its flash is in use ([`TierError::Lost`]). A
 /// newer version of some may be in its cache.
 ///
