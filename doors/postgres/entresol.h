@@ -105,6 +105,7 @@ typedef struct EntOptions
 	uint32_t	processes;		/* most of them at a time */
 	uint32_t	workers;		/* threads that dequeue and destage */
 	bool		checksums;		/* of the cluster: its pages carry their own */
+	bool		survives;		/* write-back: WAL is kept so that it replaces a lost flash */
 } EntOptions;
 
 #define ENT_FLASH_PATH_BYTES 1024
@@ -123,6 +124,7 @@ typedef struct EntCluster
 {
 	uint64_t	system_identifier;
 	uint64_t	redo;
+	uint64_t	checkpoint;		/* the record of the checkpoint that redo begins with */
 	uint32_t	timeline;
 	uint32_t	segment_bytes;	/* of a segment of the write-ahead log */
 	bool		backup;
@@ -136,8 +138,44 @@ typedef struct EntEvent
 {
 	int			kind;
 	int			pages;			/* of ENT_EVENT_PULL */
-	int			level;			/* of ENT_EVENT_MESSAGE: 0 information, 1 warning, 2 error */
+	/*
+	 * Of ENT_EVENT_MESSAGE: 0 information, 1 warning, 2 error. Of ENT_EVENT_FAILED: 1 if the flash has failed, and WAL
+	 * replaces it from the next start on.
+	 */
+	int			level;
 } EntEvent;
+
+typedef struct EntCheckpoint
+{
+	uint64_t	record;			/* 0: there is none */
+	uint64_t	redo;
+	uint32_t	timeline;		/* of the record */
+} EntCheckpoint;
+
+/* What is wanted of WAL, if it is to replace a lost flash: crates/pg/src/horizon.rs. */
+typedef struct EntLogWanted
+{
+	EntCheckpoint newest;		/* that is complete; a record of 0: none is new */
+	uint64_t	safe;			/* WAL from before must not be replayed over newer files */
+	uint64_t	bound;			/* bytes of WAL that are kept */
+	bool		all;			/* as little of WAL as possible is to be needed */
+} EntLogWanted;
+
+/* How WAL is kept. */
+typedef struct EntLogKept
+{
+	EntCheckpoint horizon;		/* with WAL from its REDO pointer on the files need no flash; a record of 0: they do */
+	uint64_t	from;			/* WAL is kept from there on; 0: for no flash */
+	uint64_t	pages;			/* dirty pages that need more of WAL than redo after a crash */
+} EntLogKept;
+
+/* A redo that replaces the flash. */
+typedef struct EntRedo
+{
+	EntCheckpoint from;
+	uint64_t	upto;			/* the record that it must reach */
+	uint32_t	upto_timeline;	/* of that record */
+} EntRedo;
 
 enum
 {
@@ -394,8 +432,27 @@ int32_t		ent_worker_mark(uint64_t done, uint64_t redo);
 /* Files may have been written without the cache: clean pages stay out until two checkpoints are complete. */
 void		ent_worker_files_were_written(void);
 bool		ent_worker_awaits_checkpoints(void);
+/*
+ * WAL is kept so that it replaces a lost flash. ENT_NOTHING: that is under way. ENT_DONE: there is nothing to be waited
+ * for. "safe" is considered when the function returns; on ENT_FAILED it may not be.
+ */
+int32_t		ent_worker_keep_log(const EntLogWanted *wanted);
+int32_t		ent_worker_log_is_kept(EntLogKept *kept);
 /* "redo" is the REDO pointer of the last checkpoint that pg_control names. */
 int32_t		ent_worker_close(uint32_t how, uint64_t redo);
+
+/*
+ * A start of a cluster that needs its flash: is that lost, and does WAL replace it? If so, it is given up. ENT_NOTHING:
+ * it is not said to be lost. ENT_REFUSED: no WAL replaces it; nothing was changed. "data" is the cluster's folder.
+ */
+int32_t		ent_lost_begin(const char *data, const EntCheckpoint *newest, uint32_t segment_bytes, EntRedo *redo);
+/* From where on WAL would replace it. */
+int32_t		ent_lost_promise(const char *data, EntCheckpoint *horizon);
+/* The cluster does not need a flash. ENT_DONE: one was said to be lost; ENT_NOTHING: none was. */
+int32_t		ent_lost_end(const char *data);
+/* Notes how long the redo of so much WAL took, "replaced" in place of a flash; and what is known of that: 0 if nothing. */
+void		ent_redo_took(const char *data, uint64_t bytes, uint64_t micros, bool replaced);
+void		ent_redo_known(const char *data, uint64_t *bytes, uint64_t *micros);
 
 /* The last failure of this process, as a sentence; its length, or what it would have been. */
 size_t		ent_error(char *buffer, size_t bytes);

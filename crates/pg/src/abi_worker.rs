@@ -2,9 +2,13 @@
 #![allow(unsafe_code)] // pointers from C; each function says what it relies on
 
 use crate::abi::{memory_of, refused, settings_of};
+use crate::horizon::Record;
+use crate::locator::Folders;
 use crate::moving::Moving;
-use crate::types::{EntCluster, EntEvent, EntNow, EntOptions, code};
-use crate::{change, failure, front, settings, worker};
+use crate::types::{
+    EntCheckpoint, EntCluster, EntEvent, EntLogKept, EntLogWanted, EntNow, EntOptions, EntRedo, code,
+};
+use crate::{change, failure, front, lost, settings, worker};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -208,4 +212,100 @@ pub unsafe extern "C" fn ent_is_moving(options: *const EntOptions, to: *const c_
 #[unsafe(no_mangle)]
 pub extern "C" fn ent_worker_close(how: u32, redo: u64) -> i32 {
     failure::guarded(|| worker::close(how, redo))
+}
+
+/// # Safety
+/// `wanted` points to an `EntLogWanted`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_worker_keep_log(wanted: *const EntLogWanted) -> i32 {
+    // SAFETY: the caller promises it.
+    failure::guarded(|| worker::keep_log(unsafe { &*wanted }))
+}
+
+/// # Safety
+/// `kept` points to an `EntLogKept`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_worker_log_is_kept(kept: *mut EntLogKept) -> i32 {
+    // SAFETY: the caller promises it.
+    failure::guarded(|| worker::log_is_kept(unsafe { &mut *kept }))
+}
+
+/// # Safety
+/// `text` ends with 0, as the paths in [`EntOptions`].
+unsafe fn folders_of(data: *const c_char) -> Folders {
+    // SAFETY: the caller promises it.
+    let data = OsStr::from_bytes(unsafe { CStr::from_ptr(data) }.to_bytes());
+    Folders { data: data.into(), version: String::new() }
+}
+
+/// # Safety
+/// `data` ends with 0; `newest` and `redo` point to an `EntCheckpoint` and an `EntRedo`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_lost_begin(
+    data: *const c_char,
+    newest: *const EntCheckpoint,
+    segment_bytes: u32,
+    redo: *mut EntRedo,
+) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let (folders, newest, redo) = unsafe { (folders_of(data), *newest, &mut *redo) };
+        let record = Record { lsn: newest.record, timeline: newest.timeline };
+        let begun = lost::begin(&folders, (record, newest.redo), segment_bytes.into());
+        refused(begun, |begun| match begun {
+            None => code::NOTHING,
+            Some(lost::Redo { from, upto }) => {
+                let Record { lsn, timeline } = from.record;
+                let from = EntCheckpoint { record: lsn, redo: from.redo_point.0, timeline };
+                *redo = EntRedo { from, upto: upto.lsn, upto_timeline: upto.timeline };
+                code::DONE
+            }
+        })
+    })
+}
+
+/// # Safety
+/// `data` ends with 0; `horizon` points to an `EntCheckpoint`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_lost_promise(data: *const c_char, horizon: *mut EntCheckpoint) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let (folders, horizon) = unsafe { (folders_of(data), &mut *horizon) };
+        refused(lost::promise(&folders), |from| {
+            let Record { lsn, timeline } = from.record;
+            *horizon = EntCheckpoint { record: lsn, redo: from.redo_point.0, timeline };
+            code::DONE
+        })
+    })
+}
+
+/// # Safety
+/// `data` ends with 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_lost_end(data: *const c_char) -> i32 {
+    // SAFETY: the caller promises it.
+    let folders = unsafe { folders_of(data) };
+    failure::guarded(|| {
+        refused(lost::end(&folders), |was_lost| if was_lost { code::DONE } else { code::NOTHING })
+    })
+}
+
+/// # Safety
+/// `data` ends with 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_redo_took(data: *const c_char, bytes: u64, micros: u64, replaced: bool) {
+    // SAFETY: the caller promises it.
+    let folders = unsafe { folders_of(data) };
+    failure::guarded(|| lost::note(&folders, &lost::Took { bytes, micros, replaced }));
+}
+
+/// # Safety
+/// `data` ends with 0; `bytes` and `micros` point to numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_redo_known(data: *const c_char, bytes: *mut u64, micros: *mut u64) {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let (folders, bytes, micros) = unsafe { (folders_of(data), &mut *bytes, &mut *micros) };
+        (*bytes, *micros) = lost::known(&folders).map_or((0, 0), |took| (took.bytes, took.micros));
+    });
 }

@@ -283,6 +283,7 @@ impl Worker {
 
     /// Ends the cache: nothing of it uses the memory afterwards.
     fn end_old(&mut self, keeps: bool, will_be_through: bool) -> Result<(), String> {
+        self.rest_log();
         let Some(tier) = self.tier.take() else { return Ok(()) };
         let ended = match keeps {
             // The label says then that no page on flash is newer than its file.
@@ -349,6 +350,7 @@ impl Worker {
             self.board.flash.set(std::process::id(), file.descriptor());
         }
         self.board.now.set(&self.settings);
+        self.keep_log(&tier, None).map_err(TierError::Refused)?;
         self.serve(tier);
         Ok(())
     }

@@ -18,6 +18,9 @@
 //! | `worker` | the back: pulls, messages, ending |
 //! | `opening` | whether a flash is the cluster's, and the cache on it |
 //! | `change` | another size, mode, policy or flash while the server runs |
+//! | `horizon` | from which checkpoint on the server's log replaces the flash, if that is lost |
+//! | `keeper` | keeps so much of the log: brings older pages to their files |
+//! | `lost` | a start of a cluster whose flash is lost |
 //! | `moving` | the note of a flash that is being exchanged |
 //! | `gate` | lets processes into the cache, but for the moment of a change |
 //! | `now` | those of the settings that change |
@@ -50,9 +53,12 @@ mod failure;
 mod files;
 mod front;
 mod gate;
+mod horizon;
+mod keeper;
 mod locate;
 mod locator;
 mod log;
+mod lost;
 mod manifest;
 mod memory;
 mod moving;

@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub processes: u32,
     /// Threads that dequeue and destage, at most.
     pub workers: usize,
+    /// In write-back mode the server's log replaces a lost flash.
+    pub survives: bool,
 }
 
 /// The format of the pages of a cluster with checksums, or without.
@@ -80,6 +82,7 @@ impl Settings {
             page_format,
             mode,
             objects: options.objects,
+            keeps_bases: options.survives && mode == Mode::WriteBack,
             ..TierOptions::new(kind, 0)
         };
         let workers = options.workers as usize;
@@ -88,7 +91,8 @@ impl Settings {
             data: PathBuf::from(string("the cluster's folder", options.data)?),
             version: string("the folder of this version", options.version_folder)?,
         };
-        Ok(Self { flash, folders, tier, flash_bytes, writes, processes: options.processes, workers })
+        let (processes, survives) = (options.processes, options.survives);
+        Ok(Self { flash, folders, tier, flash_bytes, writes, processes, workers, survives })
     }
 
     /// These settings, with what changes while a server runs.
@@ -103,7 +107,9 @@ impl Settings {
         mode: Mode,
     ) -> Result<Self, String> {
         let TierOptions { page_bytes, page_format, objects, .. } = self.tier;
-        let wanted = TierOptions { page_bytes, page_format, mode, objects, ..TierOptions::new(policy, 0) };
+        let keeps_bases = self.survives && mode == Mode::WriteBack;
+        let of_policy = TierOptions::new(policy, 0);
+        let wanted = TierOptions { page_bytes, page_format, mode, objects, keeps_bases, ..of_policy };
         let tier = fitted(&wanted, &flash, flash_bytes, self.workers)?;
         Ok(Self { flash, tier, flash_bytes, ..self })
     }

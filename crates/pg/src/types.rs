@@ -169,6 +169,8 @@ pub struct EntOptions {
     pub workers: u32,
     /// The cluster's pages carry checksums.
     pub checksums: bool,
+    /// In write-back mode the server's log is kept so that it replaces the flash, if that is lost.
+    pub survives: bool,
 }
 
 /// The cluster at its start. As `FlashCacheStartup` of `storage/flashcache.h`.
@@ -179,6 +181,8 @@ pub struct EntCluster {
     pub system_identifier: u64,
     /// Where redo begins: an LSN.
     pub redo: u64,
+    /// The record of the checkpoint that redo begins with: an LSN. 0: redo is over, and no log was kept.
+    pub checkpoint: u64,
     /// Timeline of the checkpoint.
     pub timeline: u32,
     /// Bytes of a segment of the write-ahead log. 0: there is none, and no flash is bound to it (tests).
@@ -203,8 +207,59 @@ pub struct EntEvent {
     pub kind: c_int,
     /// Of a pull.
     pub pages: c_int,
-    /// Of a message: 0 information, 1 warning, 2 error.
+    /// Of a message: 0 information, 1 warning, 2 error. Of a failure: 1 if the flash has failed, and the
+    /// server's log replaces it from the next start on.
     pub level: c_int,
+}
+
+/// A checkpoint of the server, or what is wanted of its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EntCheckpoint {
+    /// Its record: an LSN. 0: there is none.
+    pub record: u64,
+    /// Its REDO pointer.
+    pub redo: u64,
+    /// Of the record.
+    pub timeline: u32,
+}
+
+/// What is wanted of the server's log.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct EntLogWanted {
+    /// The newest complete checkpoint; with a record of 0, none is new.
+    pub newest: EntCheckpoint,
+    /// The log from before this LSN must not be replayed over newer files.
+    pub safe: u64,
+    /// Bytes of the log that are kept for the loss of the flash.
+    pub bound: u64,
+    /// As little of the log as possible is to be needed.
+    pub all: bool,
+}
+
+/// How the server's log is kept.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct EntLogKept {
+    /// With the log from this checkpoint on, the files need no flash. A record of 0: they do.
+    pub horizon: EntCheckpoint,
+    /// The log is kept from this LSN on. 0: for no flash.
+    pub from: u64,
+    /// Dirty pages that need more of the log than redo does after a crash.
+    pub pages: u64,
+}
+
+/// A redo that replaces the flash.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct EntRedo {
+    /// Where it begins.
+    pub from: EntCheckpoint,
+    /// The record that it must reach: an LSN.
+    pub upto: u64,
+    /// The timeline of that record.
+    pub upto_timeline: u32,
 }
 
 /// Kinds of events.

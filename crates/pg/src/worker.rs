@@ -3,16 +3,19 @@
 
 use crate::change::Change;
 use crate::files::RelationFiles;
+use crate::horizon::{HorizonFile, Record};
+use crate::keeper::{Keeper, Wanted};
 use crate::log::ToMain;
 use crate::memory::{Board, Shared};
 use crate::notes::Notes;
 use crate::opening::{Opened, Refusal, is_needed, open_label, open_tier};
 use crate::settings::Settings;
+use crate::types::{EntCheckpoint, EntLogKept, EntLogWanted};
 use crate::types::{EntCluster, EntEvent, close, code, event};
-use crate::{benefit, failure};
+use crate::{benefit, failure, lost};
 use entresol_core::{Lsn, PageId};
 use entresol_device::Device;
-use entresol_engine::{DailyWrites, FlashTier, HOW_TO_DETACH, Layer, PageCache, Upstream, disown};
+use entresol_engine::{DailyWrites, FlashTier, HOW_TO_DETACH, Layer, PageCache, TierError, Upstream, disown};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -75,6 +78,8 @@ pub(crate) struct Worker {
     pub is_redone: bool,
     /// One that is being prepared.
     pub change: Option<Change>,
+    /// Of the log that replaces the flash. `None`: none does.
+    keeper: Option<Keeper>,
     requests: Receiver<Request>,
     /// The waiters for the present pull.
     pulls: Option<Sender<usize>>,
@@ -103,6 +108,10 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
     failure::reserve();
     let requests_in = CHANNEL.with(|channel| channel.borrow().0.clone());
     let board = memory.board();
+    // No checkpoint of a server without other processes is told.
+    let mut settings = settings.clone();
+    settings.tier.keeps_bases &= !cluster.alone;
+    let settings = &settings;
     let notes = Arc::new(Notes::new(settings.folders.binding(), &board.notes));
     let opened = match open_tier(settings, memory, cluster, &notes) {
         Ok(opened) => opened,
@@ -136,17 +145,47 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
         notes,
         is_redone: false,
         change: None,
+        keeper: None,
         requests,
         pulls: None,
         is_told_off: false,
         puller: Arc::new(Puller { requests: requests_in, rests: AtomicBool::new(false) }),
     };
+    let record = Record { lsn: cluster.checkpoint, timeline: cluster.timeline };
+    let newest = (cluster.checkpoint != 0).then_some((record, cluster.redo));
+    if let Err(why) = worker.keep_log(&tier, newest) {
+        failure::say(&why);
+        return code::REFUSED;
+    }
     worker.serve(tier);
     WORKER.with(|place| *place.borrow_mut() = Some(worker));
     code::DONE
 }
 
 impl Worker {
+    /// Before the cache `tier` serves: begins to keep the log that replaces it, or says that none does.
+    /// `newest`: the checkpoint that pg_control names, if it is known.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn keep_log(&mut self, tier: &FlashTier, newest: Option<(Record, u64)>) -> Result<(), String> {
+        let file = HorizonFile::of(&self.settings.folders);
+        if !self.settings.tier.keeps_bases {
+            self.keeper = None;
+            return file.remove();
+        }
+        if self.keeper.is_none() {
+            self.keeper = Some(Keeper::open(file, is_needed(&self.cluster), newest)?);
+        }
+        let keeper = self.keeper.iter().try_for_each(|keeper| keeper.resume(tier));
+        keeper.map_err(|error| error.to_string())
+    }
+
+    /// No page is copied any more for the log that is kept, until that is asked for again.
+    pub fn rest_log(&mut self) {
+        self.keeper.iter_mut().for_each(Keeper::rest);
+    }
+
     /// Serves this cache from now on.
     pub fn serve(&mut self, tier: Arc<FlashTier>) {
         let upstream: Arc<dyn Upstream> = self.puller.clone();
@@ -171,8 +210,11 @@ impl Worker {
             return Some(fails);
         }
         if let Some(error) = tier.failure() {
+            let is_replaced = matches!(error, TierError::Poisoned { of_flash: true, .. })
+                && self.keeper.is_some()
+                && lost::give_up(&self.settings.folders).is_ok();
             failure::say(&error);
-            return Some(fails);
+            return Some(EntEvent { level: is_replaced.into(), ..fails });
         }
         let notice = tier.notice().filter(|_| !self.is_told_off)?;
         self.is_told_off = true;
@@ -282,6 +324,7 @@ pub(crate) fn close(how: u32, redo: u64) -> i32 {
         if let Some(change) = worker.change.take() {
             change.cancel(&worker.board.around);
         }
+        worker.rest_log();
         let Some(tier) = &worker.tier else { return code::GONE };
         let end = || match how {
             close::RELEASED => tier.detach(),
@@ -299,5 +342,43 @@ pub(crate) fn close(how: u32, redo: u64) -> i32 {
                 failure::code_of(&error)
             }
         }
+    })
+}
+
+/// What is wanted of the server's log. [`code::NOTHING`]: it is under way, and [`log_is_kept`] says when it
+/// is done. [`code::DONE`]: there is nothing to be waited for.
+pub(crate) fn keep_log(wanted: &EntLogWanted) -> i32 {
+    with_worker(code::GONE, |worker| {
+        let tier = worker.tier.clone();
+        let Some(keeper) = &mut worker.keeper else { return code::DONE };
+        if let Err(why) = keeper.cut(wanted.safe) {
+            failure::say(&why);
+            return code::FAILED;
+        }
+        let EntCheckpoint { record, redo, timeline } = wanted.newest;
+        let newest = (record != 0).then_some((Record { lsn: record, timeline }, redo));
+        keeper.ask(Wanted { newest, bound: wanted.bound, all: wanted.all });
+        let is_done = keeper.turn(tier.as_ref());
+        // Until the log replaces the flash, a checkpoint does not wait for the pages that have to be copied.
+        let waits = wanted.all || newest.is_some() && keeper.said().is_some();
+        if is_done || !waits { code::DONE } else { code::NOTHING }
+    })
+}
+
+/// Whether what was wanted of the log is done; `kept` gets how the log is kept.
+pub(crate) fn log_is_kept(kept: &mut EntLogKept) -> i32 {
+    *kept = EntLogKept::default();
+    with_worker(code::GONE, |worker| {
+        let tier = worker.tier.clone();
+        let Some(keeper) = &mut worker.keeper else { return code::DONE };
+        let is_done = keeper.turn(tier.as_ref());
+        // In this order: the log of a horizon is kept.
+        kept.from = keeper.keeps_from().unwrap_or(0);
+        kept.pages = tier.map_or(0, |tier| keeper.pages_behind(&tier));
+        if let Some(said) = keeper.said() {
+            let Record { lsn, timeline } = said.record;
+            kept.horizon = EntCheckpoint { record: lsn, redo: said.redo_point.0, timeline };
+        }
+        if is_done { code::DONE } else { code::NOTHING }
     })
 }

@@ -139,6 +139,8 @@ add(void)
 	int			code;
 
 	door->cluster.redo = redo;
+	/* No WAL was kept from it on: the horizon begins with a later one. */
+	door->cluster.checkpoint = InvalidXLogRecPtr;
 	door->cluster.timeline = timeline;
 	/* The files are complete without a cache, and newer than any. */
 	door->cluster.backup = true;
@@ -298,13 +300,16 @@ ask_for_checkpoints(void)
 	RequestCheckpoint(CHECKPOINT_IMMEDIATE | CHECKPOINT_FORCE);
 }
 
-/* A turn of the worker. While redo makes the files complete, nothing is changed. */
+/*
+ * A turn of the worker. While redo makes the files complete, nothing is changed: nor until a checkpoint is behind redo that
+ * replaces a lost flash.
+ */
 void
 door_follow_settings(bool is_redone)
 {
 	int			code;
 
-	if (!is_redone && !HotStandbyActive())
+	if ((!is_redone && !HotStandbyActive()) || !XLogRecPtrIsInvalid(door->lost_upto))
 		return;
 	if (wants_checkpoints && door_has_cache)
 		ask_for_checkpoints();

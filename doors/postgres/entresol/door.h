@@ -18,6 +18,7 @@
 #include "major.h"
 #include "storage/dsm_impl.h"
 #include "storage/lwlock.h"
+#include "storage/spin.h"
 #include "datatype/timestamp.h"
 #include "utils/relcache.h"
 
@@ -95,6 +96,19 @@ typedef struct DoorShared
 	TimestampTz reset;			/* of the counters; 0: never. Written under "kept_lock" */
 	LWLock	   *statements_lock;
 	pg_atomic_uint64 statements_clock;	/* counts what is recorded of statements */
+	/* WAL that replaces a lost flash: see horizon.c. */
+	slock_t		log_lock;		/* of the next three */
+	uint64		log_asked;		/* how often something was asked of the worker */
+	EntCheckpoint log_newest;	/* the newest complete checkpoint */
+	bool		log_all;		/* as little WAL as possible is to be needed */
+	pg_atomic_uint64 log_answered;	/* how far "log_asked" is done */
+	pg_atomic_uint64 log_safe;	/* WAL from before this LSN must not be replayed */
+	pg_atomic_uint64 log_kept_from; /* WAL is kept from there on; 0: for no flash */
+	pg_atomic_uint64 log_horizon;	/* the REDO pointer of the horizon; 0: no WAL replaces the flash */
+	pg_atomic_uint64 log_pages;		/* dirty pages that need more WAL than redo after a crash */
+	XLogRecPtr	redo_from;		/* where redo began, and when */
+	TimestampTz redo_began;
+	XLogRecPtr	lost_upto;		/* redo replaces a lost flash, up to this record; of the startup process, and then of the checkpointer */
 } DoorShared;
 
 /* What a process tells its parallel workers. Written by itself alone. */
@@ -269,6 +283,20 @@ extern void door_wait_a_little(void);
 extern int	door_open_cache(void);
 extern void door_show_messages(void);
 extern void door_drain(void);
+
+/* horizon.c */
+#define DOOR_LOST_SIGNAL "flash_lost.signal"
+extern bool door_survives;
+extern int	door_wal_keep_mb;
+extern void door_keep_log(void);
+extern void door_begin_to_keep_log(void);
+extern void door_log_is_safe_from(XLogRecPtr lsn);
+extern void door_redo_begins(XLogRecPtr from);
+extern void door_checkpoint_complete(const FlashCacheCheckpoint *done);
+extern XLogRecPtr door_keep_wal_from(void);
+extern void door_no_replay_before(XLogRecPtr lsn, bool waits);
+extern bool door_redo_from(FlashCacheRedo *redo);
+extern const char *door_hint_of_loss(void);
 
 /* change.c */
 extern void door_settings_were_read(void);

@@ -46,6 +46,13 @@ CREATE FUNCTION entresol_stat(
 CREATE FUNCTION entresol_state(OUT state text, OUT mode text, OUT reason text, OUT stats_reset timestamptz)
 RETURNS record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 
+-- What a loss of the flash means now: whether the cluster survives it, from where on WAL replaces it, how many bytes of WAL
+-- would be replayed, how many dirty pages need more of WAL than a crash does, and how long the replay would take at the rate
+-- of the last redo, in seconds.
+CREATE FUNCTION entresol_flash_loss(OUT flash_loss text, OUT horizon pg_lsn, OUT wal_to_replay bigint, OUT pages_behind bigint,
+    OUT replay_seconds double precision)
+RETURNS record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+
 -- How long things take, in microseconds; the parts are rounded up to powers of two. "read" and "stage" are
 -- measured while track_io_timing is on.
 CREATE FUNCTION entresol_stat_latency(
@@ -341,13 +348,13 @@ WHERE provider = 'entresol' AND label = 'keep-out' AND classoid = 'pg_catalog.pg
 -- Only pg_monitor reads, only superusers act.
 REVOKE ALL ON FUNCTION entresol_stat(), entresol_state(), entresol_cache(), entresol_stat_latency(), entresol_stat_backend(),
     entresol_stat_io(), entresol_benefit(), entresol_stat_relation(), entresol_stat_statements(), entresol_kept_out(),
-    entresol_stat_reset(), entresol_drain(), entresol_move_flash(text), entresol_prewarm(regclass), entresol_prewarm(),
+    entresol_flash_loss(), entresol_stat_reset(), entresol_drain(), entresol_move_flash(text), entresol_prewarm(regclass), entresol_prewarm(),
     entresol_dump_manifest(text), entresol_load_manifest(text), entresol_evict(regclass),
     entresol_keep_out(regclass, boolean) FROM PUBLIC;
 REVOKE ALL ON entresol_stat, entresol_cache, entresol_stat_latency, entresol_stat_backend, entresol_stat_io, entresol_benefit,
     entresol_stat_relation, entresol_stat_statements, entresol_kept_out FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION entresol_stat(), entresol_state(), entresol_cache(), entresol_stat_latency(), entresol_stat_backend(),
     entresol_stat_io(), entresol_benefit(), entresol_stat_relation(), entresol_stat_statements(),
-    entresol_kept_out() TO pg_monitor;
+    entresol_kept_out(), entresol_flash_loss() TO pg_monitor;
 GRANT SELECT ON entresol_stat, entresol_cache, entresol_stat_latency, entresol_stat_backend, entresol_stat_io, entresol_benefit,
     entresol_stat_relation, entresol_stat_statements, entresol_kept_out TO pg_monitor;

@@ -41,6 +41,7 @@ static int	policy = 2;
 static int	mode;
 static int	objects;
 static int	workers = 32;
+static int	flash_loss;
 
 static shmem_request_hook_type previous_request;
 static shmem_startup_hook_type previous_startup;
@@ -53,6 +54,12 @@ static const struct config_enum_entry policies[] = {
 	{"face-gr", 1, false},
 	{"face-gsc", 2, false},
 	{"reuse", 3, false},
+	{NULL, 0, false},
+};
+
+static const struct config_enum_entry losses[] = {
+	{"fatal", 0, false},
+	{"survive", 1, false},
 	{NULL, 0, false},
 };
 
@@ -171,6 +178,14 @@ define_settings(void)
 							 "Whether the cache may be newer than the files of the cluster.",
 							 "\"write-back\": it may, and the cluster needs its flash; \"write-through\": it is not, and a loss of the flash loses nothing.",
 							 &mode, 0, modes, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("entresol.flash_loss",
+							 "What a loss of the flash means in write-back mode.",
+							 "\"fatal\": the cluster is lost; \"survive\": so much WAL is kept that it replaces the flash.",
+							 &flash_loss, 0, losses, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("entresol.wal_keep_size",
+							"How much WAL is kept for the loss of the flash.",
+							"Pages whose changes are older are written to their files. The less, the more often.",
+							&door_wal_keep_mb, 16 * 1024, 64, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("entresol.objects",
 							"Forks of relations that may have pages in the cache at a time.",
 							"A table has three, an index one or two. Each takes about 60 bytes of memory.",
@@ -229,12 +244,33 @@ door_now(void)
 	return now;
 }
 
+/*
+ * How much memory a cache needs. If the flash is lost, its size may not be known: then of the smallest cache. A larger
+ * one may be named after the next restart.
+ */
+static bool
+plan_memory(void)
+{
+	if (ent_plan(&door_options, &door_memory_bytes) == ENT_DONE)
+		return true;
+	if (door_options.flash_bytes != 0 || access(DOOR_LOST_SIGNAL, F_OK) != 0)
+		return false;
+	for (uint64 bytes = SIZE_MIN_MB * MB; bytes < (uint64) 1 << 40; bytes *= 2)
+	{
+		door_options.flash_bytes = bytes;
+		if (ent_plan(&door_options, &door_memory_bytes) == ENT_DONE)
+			return true;
+	}
+	return false;
+}
+
 static void
 request_memory(void)
 {
 	if (previous_request)
 		previous_request();
 
+	door_survives = flash_loss == 1;
 	/* Without a flash, memory is reserved for one that is named later. */
 	door_options = (EntOptions) {
 		.flash = door_names_flash() ? MemoryContextStrdup(TopMemoryContext, flash) : "none",
@@ -249,8 +285,9 @@ request_memory(void)
 		.processes = MaxBackends + NUM_AUXILIARY_PROCS + SPARE_PROCESSES,
 		.workers = workers,
 		.checksums = DataChecksumsEnabled(),
+		.survives = door_survives,
 	};
-	if (ent_plan(&door_options, &door_memory_bytes) != ENT_DONE)
+	if (!plan_memory())
 		ereport(FATAL,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("the flash cache \"%s\" cannot be used", flash),
@@ -288,6 +325,12 @@ set_up_memory(void)
 		door->kept_lock = &GetNamedLWLockTranche("entresol")[0].lock;
 		door->statements_lock = &GetNamedLWLockTranche("entresol")[1].lock;
 		pg_atomic_init_u64(&door->statements_clock, 0);
+		SpinLockInit(&door->log_lock);
+		pg_atomic_init_u64(&door->log_answered, 0);
+		pg_atomic_init_u64(&door->log_safe, 0);
+		pg_atomic_init_u64(&door->log_kept_from, 0);
+		pg_atomic_init_u64(&door->log_horizon, 0);
+		pg_atomic_init_u64(&door->log_pages, 0);
 		door_load_kept();
 	}
 	/* New memory is zeros. What the cache does not need is not touched: more may be reserved. */
@@ -306,7 +349,7 @@ set_up_memory(void)
 static const char *const settings[] = {
 	"entresol.flash", "entresol.size", "entresol.policy", "entresol.mode", "entresol.objects",
 	"entresol.workers", "entresol.writes_per_day", "entresol.drain_at_shutdown", "entresol.statements",
-	"entresol.manifest_every", "entresol.max_size",
+	"entresol.manifest_every", "entresol.max_size", "entresol.flash_loss", "entresol.wal_keep_size",
 };
 
 /* Whether pg_control says that the cache may have pages that are newer than the files. */
@@ -335,15 +378,18 @@ static bool
 is_wanted(void)
 {
 	bool		needed = is_needed();
+	bool		is_lost = needed && access(DOOR_LOST_SIGNAL, F_OK) == 0;
 	bool		has_flash = door_names_flash();
-	bool		is_possible = (has_flash || max_size_mb > 0) && (IsPostmasterEnvironment || needed);
+	bool		is_possible = (has_flash || max_size_mb > 0 || is_lost) && (IsPostmasterEnvironment || needed);
+	const char *lost = needed && !has_flash ? door_hint_of_loss() : NULL;
 
-	if (needed && !has_flash)
+	if (needed && !has_flash && !is_lost)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("database cluster needs its flash cache"),
 				 errdetail("The cache may have pages that are newer than the files of the cluster."),
-				 errhint("Set \"entresol.flash\" to the flash that the cluster had before. To be without it, set \"entresol.drain_at_shutdown\" to on, start the server with its flash, and stop it.")));
+				 errhint("Set \"entresol.flash\" to the flash that the cluster had before. To be without it, set \"entresol.drain_at_shutdown\" to on, start the server with its flash, and stop it.%s%s",
+						 lost ? " " : "", lost ? lost : "")));
 	if (!is_possible || !IsBinaryUpgrade || needed)
 		return is_possible;
 	if (unlink(LABEL_FILE) != 0 && errno != ENOENT)

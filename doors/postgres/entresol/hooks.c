@@ -147,9 +147,14 @@ fail(int code)
 	const char *why = door_error();
 
 	if (code == ENT_DAMAGED)
+	{
+		const char *lost = CritSectionCount == 0 ? door_hint_of_loss() : NULL;
+
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("the flash cache has a damaged page: %s", why)));
+				 errmsg("the flash cache has a damaged page: %s", why),
+				 lost ? errhint("%s", lost) : 0));
+	}
 	if (code == ENT_INTERRUPTED)
 		ereport(FATAL,
 				(errcode(ERRCODE_ADMIN_SHUTDOWN),
@@ -655,9 +660,11 @@ open_alone(void)
 static void
 startup(const FlashCacheStartup *at)
 {
+	door_redo_begins(at->redo);
 	door->cluster = (EntCluster) {
 		.system_identifier = at->system_identifier,
 		.redo = at->redo,
+		.checkpoint = at->checkpoint,
 		.timeline = at->tli,
 		.segment_bytes = wal_segment_size,
 		.backup = at->backup,
@@ -665,6 +672,15 @@ startup(const FlashCacheStartup *at)
 		.target = ArchiveRecoveryRequested && recoveryTarget != RECOVERY_TARGET_UNSET,
 		.alone = !IsUnderPostmaster,
 	};
+	if (at->lost)
+	{
+		/* Changes of now are older than they would count in a cache. */
+		strlcpy(door->message, "the flash was lost, and WAL is replayed in its place", sizeof(door->message));
+		door_set_state(DOOR_OFF);
+		return;
+	}
+	if (!at->in_use && ent_lost_end(DataDir) < 0)
+		ereport(FATAL, (errmsg("%s", door_error())));
 	if (!door_names_flash())
 	{
 		strlcpy(door->message, "\"entresol.flash\" is not set", sizeof(door->message));
@@ -686,13 +702,17 @@ startup(const FlashCacheStartup *at)
 		pg_usleep(POLL_US);
 	}
 	if (door_state() == DOOR_REFUSED)
+	{
+		const char *lost = at->in_use ? door_hint_of_loss() : NULL;
+
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the flash cache \"%s\" cannot be used by this cluster", door_wanted().flash),
 				 errdetail("%s.", door->message),
 				 at->in_use ?
-				 errhint("The cluster needs the pages on its own flash. Nothing was changed.") :
+				 errhint("The cluster needs the pages on its own flash. Nothing was changed.%s%s", lost ? " " : "", lost ? lost : "") :
 				 errhint("The cluster is complete without a flash cache: set \"entresol.flash\" to another file or device, or to nothing. Nothing was changed.")));
+	}
 
 	if (door_state() == DOOR_OFF)
 	{
@@ -799,6 +819,10 @@ const FlashCacheRoutine door_routine = {
 	.destage_all = destage_all,
 	.startup = startup,
 	.checkpoint = checkpoint,
+	.redo_from = door_redo_from,
+	.checkpoint_complete = door_checkpoint_complete,
+	.keep_wal_from = door_keep_wal_from,
+	.no_replay_before = door_no_replay_before,
 	.shutdown = shutdown_hook,
 	.new_file = door_new_file,
 	.redo_note = door_redo_note,

@@ -139,6 +139,13 @@ look_at(const EntEvent *event)
 			ereport(levels[event->level], (errmsg_internal("entresol: %s", door_error())));
 			break;
 		case ENT_EVENT_FAILED:
+			/* This process ends by abort(), and the postmaster starts all anew. */
+			if (event->level == 1)
+				ereport(FATAL,
+						(errcode(ERRCODE_IO_ERROR),
+						 errmsg("the flash cache has failed: %s", door_error()),
+						 errdetail("The flash is given up: the server replays WAL from %X/%X on in its place, when it starts.",
+								   LSN_FORMAT_ARGS((XLogRecPtr) pg_atomic_read_u64(&door->log_horizon)))));
 			ereport(PANIC,
 					(errcode(ERRCODE_IO_ERROR),
 					 errmsg("the flash cache has failed: %s", door_error()),
@@ -188,7 +195,9 @@ serve(MemoryContext context)
 		{
 			ent_worker_redone();
 			is_redone = true;
+			door_begin_to_keep_log();
 		}
+		door_keep_log();
 		door_follow_settings(is_redone);
 		if (!door_has_cache)
 			door_wait_a_little();

@@ -134,6 +134,15 @@ impl Files {
     }
 }
 
+/// Removes the notes in this folder, durably. No process takes any.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn remove(folder: &Path) -> io::Result<()> {
+    let files = Files { folder: folder.to_owned() };
+    files.remove(&files.lock()?)
+}
+
 /// The file that takes notes.
 struct Open {
     file: Arc<File>,

@@ -138,6 +138,7 @@ impl Cluster {
     pub fn options(&self) -> EntOptions {
         let [flash, data, version_folder, policy, mode, writes_per_day] = &self.strings;
         EntOptions {
+            survives: false,
             flash: flash.as_ptr(),
             data: data.as_ptr(),
             version_folder: version_folder.as_ptr(),

@@ -1,0 +1,337 @@
+/*
+ * WAL replaces a flash that is lost: it is kept from the horizon on (crates/pg/src/horizon.rs).
+ *
+ * The worker knows the horizon. A process that asks it for something adds one to "log_asked", and waits until
+ * "log_answered" has come that far.
+ *
+ * 1. The checkpointer asks when pg_control names a checkpoint, before WAL is removed. It waits while pages are brought to
+ *	  their files that need more WAL than entresol.wal_keep_size. Until WAL replaces the flash, it does not wait.
+ * 2. A process whose statement must not be replayed waits until no WAL from before is needed.
+ * 3. When full-page images are switched off, and in the redo of such a statement, WAL replaces the flash no more, from the
+ *	  next checkpoint on it does again.
+ */
+#include "door.h"
+
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "access/xlogrecovery.h"
+#include "catalog/pg_control.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/pmsignal.h"
+#include "utils/builtins.h"
+#include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+PG_FUNCTION_INFO_V1(entresol_flash_loss);
+
+/* Between two looks at the worker, and at the horizon, in milliseconds. */
+#define LOOK_EVERY_MS 5
+#define AGAIN_EVERY_MS 100
+
+#define MB ((uint64) 1024 * 1024)
+
+bool		door_survives;
+int			door_wal_keep_mb;
+
+/* Whether WAL is kept at all. */
+static bool
+keeps_log(void)
+{
+	return door_survives && !door_is_through && IsUnderPostmaster && door_state() == DOOR_SERVING;
+}
+
+/* As in horizon.rs: 0 if no WAL replaces the flash. */
+static XLogRecPtr
+horizon_redo(void)
+{
+	return (XLogRecPtr) pg_atomic_read_u64(&door->log_horizon);
+}
+
+/* No checkpoint is told any more, and no WAL is kept. */
+static void
+forget_log(void)
+{
+	pg_atomic_write_u64(&door->log_horizon, 0);
+	pg_atomic_write_u64(&door->log_kept_from, 0);
+	SpinLockAcquire(&door->log_lock);
+	door->log_newest.record = 0;
+	SpinLockRelease(&door->log_lock);
+}
+
+/* In this order, as the other processes read it: the log of a horizon is kept. */
+static int
+note_log(void)
+{
+	EntLogKept	kept;
+	int			code = ent_worker_log_is_kept(&kept);
+
+	pg_atomic_write_u64(&door->log_kept_from, kept.from);
+	pg_write_barrier();
+	pg_atomic_write_u64(&door->log_horizon, kept.horizon.redo);
+	pg_atomic_write_u64(&door->log_pages, kept.pages);
+	return code;
+}
+
+static void
+wait_a_little(int ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+}
+
+/* Asks the worker, and waits for its answer. With "may_end" an interrupt ends the wait. */
+static void
+ask(const EntCheckpoint *newest, bool all, bool may_end)
+{
+	uint64		asked;
+
+	SpinLockAcquire(&door->log_lock);
+	if (newest)
+		door->log_newest = *newest;
+	door->log_all |= all;
+	asked = ++door->log_asked;
+	SpinLockRelease(&door->log_lock);
+	while (pg_atomic_read_u64(&door->log_answered) < asked && keeps_log())
+	{
+		if (may_end)
+			CHECK_FOR_INTERRUPTS();
+		else if (!PostmasterIsAliveInternal())
+			proc_exit(1);
+		wait_a_little(LOOK_EVERY_MS);
+	}
+}
+
+/* A turn of the worker: takes what was asked for, and answers when it is done. */
+void
+door_keep_log(void)
+{
+	static uint64 under_way;
+	EntLogWanted wanted = {
+		.safe = pg_atomic_read_u64(&door->log_safe),
+		.bound = (uint64) door_wal_keep_mb * MB,
+	};
+	uint64		asked;
+	int			code = ENT_NOTHING;
+
+	if (!XLogRecPtrIsInvalid(door->lost_upto))
+		return;
+	if (!keeps_log() || !door_has_cache)
+	{
+		forget_log();
+		return;
+	}
+	SpinLockAcquire(&door->log_lock);
+	asked = door->log_asked;
+	if (asked > under_way)
+	{
+		wanted.newest = door->log_newest;
+		wanted.all = door->log_all;
+		door->log_newest.record = 0;
+		door->log_all = false;
+	}
+	SpinLockRelease(&door->log_lock);
+	if (asked > under_way)
+	{
+		under_way = asked;
+		code = ent_worker_keep_log(&wanted);
+		if (code < 0)
+			ereport(PANIC,
+					(errcode(ERRCODE_IO_ERROR),
+					 errmsg("the horizon of the flash cache cannot be written: %s", door_error())));
+	}
+	if (note_log() == ENT_DONE || code == ENT_DONE)
+		pg_atomic_write_u64(&door->log_answered, under_way);
+}
+
+/* In the startup process. */
+void
+door_redo_begins(XLogRecPtr from)
+{
+	door->redo_from = from;
+	door->redo_began = GetCurrentTimestamp();
+}
+
+/* Redo is over, at "upto". Less WAL than a segment tells nothing. */
+static void
+note_redo(XLogRecPtr upto, bool replaced)
+{
+	if (upto >= door->redo_from + wal_segment_size)
+		ent_redo_took(DataDir, upto - door->redo_from, (uint64) (GetCurrentTimestamp() - door->redo_began), replaced);
+}
+
+/* Redo is over: WAL replaces the flash as soon as older pages are in their files. */
+void
+door_begin_to_keep_log(void)
+{
+	/* The checkpoint that redo began with may have been without images, or the next ones are. */
+	if (!fullPageWrites || !XLogIsNeeded())
+		door_log_is_safe_from(RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr());
+	/* A standby replays as long as it is one. */
+	if (!RecoveryInProgress() && !HotStandbyActive() && door->cluster.in_use)
+		note_redo(door_redo(NULL), false);
+	SpinLockAcquire(&door->log_lock);
+	door->log_asked++;
+	SpinLockRelease(&door->log_lock);
+}
+
+/* The hook: pg_control names a checkpoint. */
+void
+door_checkpoint_complete(const FlashCacheCheckpoint *done)
+{
+	EntCheckpoint newest = {.record = done->checkpoint, .redo = done->redo, .timeline = done->tli};
+
+	if (XLogRecPtrIsInvalid(door->lost_upto))
+	{
+		if (!keeps_log())
+		{
+			forget_log();
+			return;
+		}
+		door_log_is_safe_from(done->unsafe_until);
+		ask(&newest, false, false);
+		return;
+	}
+	/* Redo that replaces the flash is over, or on a standby far enough. */
+	if (done->redo <= door->lost_upto)
+		return;
+	if (!RecoveryInProgress() || XLogInsertAllowed())
+		note_redo(done->redo, true);
+	SetControlFileCacheBit(false, true);
+	if (ent_lost_end(DataDir) < 0)
+		ereport(PANIC,
+				(errcode(ERRCODE_IO_ERROR),
+				 errmsg("%s", door_error())));
+	door->lost_upto = InvalidXLogRecPtr;
+	pg_atomic_write_u64(&door->log_kept_from, 0);
+	ereport(LOG,
+			(errmsg("the files of the cluster are complete without the flash cache that was lost")));
+}
+
+/* The hook: how much WAL is kept. */
+XLogRecPtr
+door_keep_wal_from(void)
+{
+	return (XLogRecPtr) pg_atomic_read_u64(&door->log_kept_from);
+}
+
+/* WAL from before "lsn" must not be replayed over newer files. */
+void
+door_log_is_safe_from(XLogRecPtr lsn)
+{
+	uint64		known = pg_atomic_read_u64(&door->log_safe);
+
+	while (known < lsn && !pg_atomic_compare_exchange_u64(&door->log_safe, &known, lsn))
+		;
+}
+
+/* The hook. */
+void
+door_no_replay_before(XLogRecPtr lsn, bool waits)
+{
+	if (!keeps_log())
+		return;
+	if (!waits)
+	{
+		/* In redo, or before full-page images are switched off. */
+		door_log_is_safe_from(lsn);
+		ask(NULL, false, false);
+		return;
+	}
+	while (keeps_log() && horizon_redo() < lsn)
+	{
+		ask(NULL, true, true);
+		if (horizon_redo() < lsn)
+			wait_a_little(AGAIN_EVERY_MS);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* What WAL has between two places, in MB. */
+static unsigned long long
+mb_between(XLogRecPtr from, XLogRecPtr to)
+{
+	return to > from ? (to - from) / MB : 0;
+}
+
+/* The hook: is the flash lost, and does WAL replace it? */
+bool
+door_redo_from(FlashCacheRedo *redo)
+{
+	EntCheckpoint newest = {
+		.record = redo->newest.checkpoint,
+		.redo = redo->newest.redo,
+		.timeline = redo->newest.tli,
+	};
+	EntRedo		found;
+	int			code = ent_lost_begin(DataDir, &newest, wal_segment_size, &found);
+
+	if (code == ENT_NOTHING)
+		return false;
+	if (code != ENT_DONE || redo->has_target)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("WAL cannot replace the flash cache of this cluster"),
+				 errdetail("%s.", code == ENT_DONE ? "Recovery is to end at a target" : door_error()),
+				 errhint("Remove the file \"%s\" if the flash is not lost, or restore the cluster from a backup.",
+						 DOOR_LOST_SIGNAL)));
+	redo->checkpoint = found.from.record;
+	redo->tli = found.from.timeline;
+	redo->upto = found.upto;
+	redo->upto_tli = found.upto_timeline;
+	door->lost_upto = found.upto;
+	pg_atomic_write_u64(&door->log_kept_from, found.from.redo);
+	ereport(LOG,
+			(errmsg("the flash cache is lost: redo starts at %X/%X, and replays at least %llu MB of WAL in its place",
+					LSN_FORMAT_ARGS(found.from.redo), mb_between(found.from.redo, found.upto)),
+			 errdetail("Unlogged tables will be empty. The cluster does not need a flash cache afterwards.")));
+	return true;
+}
+
+/* For errors: what to do if the flash is lost. NULL: no WAL replaces it. */
+const char *
+door_hint_of_loss(void)
+{
+	EntCheckpoint horizon;
+
+	if (ent_lost_promise(DataDir, &horizon) != ENT_DONE)
+		return NULL;
+	return psprintf("If the flash is lost, make the file \"%s/%s\", and start the server: it replays WAL from %X/%X on in place of the flash.",
+					DataDir, DOOR_LOST_SIGNAL, LSN_FORMAT_ARGS(horizon.redo));
+}
+
+/* entresol_flash_loss(): what a loss of the flash would cost. */
+Datum
+entresol_flash_loss(PG_FUNCTION_ARGS)
+{
+	TupleDesc	description;
+	Datum		values[5];
+	bool		nulls[lengthof(values)] = {0};
+	XLogRecPtr	horizon;
+	XLogRecPtr	now;
+	uint64		bytes,
+				micros;
+
+	door_check_loaded();
+	if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE ||
+		description->natts != lengthof(values))
+		elog(ERROR, "entresol_flash_loss() has other columns than the library; update the extension");
+	horizon = horizon_redo();
+	now = RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr();
+	values[0] = CStringGetTextDatum(door_state() != DOOR_SERVING || door_is_through ? "survives, by its files" :
+									!keeps_log() ? "fatal" :
+									horizon == 0 ? "fatal, until older pages are in their files" : "survives, by WAL");
+	ent_redo_known(DataDir, &bytes, &micros);
+	nulls[1] = nulls[2] = nulls[3] = horizon == 0;
+	values[1] = LSNGetDatum(horizon);
+	values[2] = Int64GetDatum((int64) (now - horizon));
+	values[3] = Int64GetDatum((int64) pg_atomic_read_u64(&door->log_pages));
+	/* As the last redo, which maybe was with a flash. */
+	nulls[4] = horizon == 0 || bytes == 0;
+	values[4] = Float8GetDatum(nulls[4] ? 0 : (now - horizon) / (double) bytes * micros / 1e6);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
+}
