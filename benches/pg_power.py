@@ -10,6 +10,9 @@ power fails, or all processes are killed. The load: writers of rows with version
 indexes; pgbench; and all that moves files: VACUUM FULL, CLUSTER, REINDEX, TRUNCATE, tablespaces, databases made and
 dropped, relations kept out and evicted, budgets of writes, drains. Nothing is acknowledged after a power failure.
 
+With --lose-flash the flash is destroyed before some starts, where the cluster's log replaces it (--set
+entresol.flash_loss=survive --set entresol.wal_keep_size=64MB).
+
 The check: each acknowledged transaction is there, and each one in flight is there as a whole or not at all, by a
 sequential scan and by an index; what the versions say of the other columns; the other indexes against a scan;
 pgbench's sums and history; pg_amcheck with heapallindexed, gin_index_check where there is one, pg_visibility.
@@ -450,8 +453,40 @@ class Power:
         self.disks.say("on")
         self.counts["power failures"] += 1
 
+    def lose_flash(self):
+        """The flash is destroyed, if the cluster says that its log replaces it; its owner says that it is lost."""
+        horizon = os.path.join(self.data, "entresol/horizon")
+        flash = os.path.join(self.mount, "flash/flash")
+        try:
+            with open(horizon, encoding="utf-8") as file:
+                said = file.read()
+        except FileNotFoundError:
+            return
+        if "\npromised " not in said or "\nchecksum " not in said:
+            self.counts["no horizon"] += 1
+            return
+        with open(flash, "r+b") as file:
+            if self.random.random() < 0.5:
+                file.truncate(0)
+            else:
+                size = os.path.getsize(flash)
+                for at in range(0, size, 1 << 20):
+                    file.seek(at)
+                    file.write(bytes(min(1 << 20, size - at)))
+            os.fsync(file.fileno())
+        signal_file = os.path.join(self.data, "flash_lost.signal")
+        with open(signal_file, "w", encoding="utf-8") as file:
+            os.fsync(file.fileno())
+        self.own(signal_file)
+        folder = os.open(self.data, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+        self.counts["flashes lost"] += 1
+
     def life(self):
         while True:
+            if self.random.random() < self.arguments.lose_flash:
+                self.lose_flash()
             how, in_redo = self.random.random(), None
             if how < 0.15:
                 self.disks.say(f"arm {int(2 ** self.random.uniform(3, 13))}")
@@ -667,6 +702,13 @@ def main():
     parser.add_argument("--policy", default="face-gsc")
     parser.add_argument("--size", default="24MB", help="of the flash")
     parser.add_argument("--scale", type=int, default=2, help="of pgbench")
+    parser.add_argument(
+        "--lose-flash",
+        type=float,
+        default=0,
+        metavar="PART",
+        help="in this part of the starts the flash is destroyed, and its log replaces it",
+    )
     parser.add_argument("--set", action="append", default=[], help="more of postgresql.conf")
     parser.add_argument("--oracles", action="store_true", help="with the module hooktrace")
     parser.add_argument("--lie", metavar="DISK", help="syncs of this disk do nothing, which must be noticed")

@@ -17,6 +17,7 @@ mod keep_out;
 mod kept;
 mod kill;
 mod loopback;
+mod lost;
 mod model;
 mod module;
 mod path;

@@ -3,8 +3,8 @@
 use super::build::{Build, BuildArgs, IoMethod, can_be_made, make};
 use super::cache::{ENTRESOL, THROUGH};
 use super::{
-    binding, change, dies, disk, failover, faults, keep_out, kill, model, module, path, patroni, single,
-    snapshot, sql, standby, suites, tap, upgrade, warm,
+    binding, change, dies, disk, failover, faults, keep_out, kill, lost, model, module, path, patroni,
+    single, snapshot, sql, standby, suites, tap, upgrade, warm,
 };
 use crate::paths;
 use crate::programs::{User, is_root, output};
@@ -33,6 +33,9 @@ enum Suite {
     ThroughKill,
     /// The flash dies: write-through continues, write-back stops. Only for root.
     FlashDies,
+    /// The flash is destroyed under load and under statements that change files: the write-ahead log replaces
+    /// it, as many times as `--rounds` says.
+    FlashLost,
     /// The disk is full, or a sync of it fails. Only for root.
     DiskFaults,
     /// A flash and a cluster that do not belong together are refused, and nothing is changed.
@@ -91,6 +94,7 @@ const ALL: &[Suite] = &[
     Suite::ThroughRegress,
     Suite::ThroughKill,
     Suite::FlashDies,
+    Suite::FlashLost,
     Suite::DiskFaults,
     Suite::FlashBinding,
     Suite::FlashSnapshot,
@@ -112,6 +116,7 @@ const GATE: &[Suite] = &[
     Suite::FlashIsolation,
     Suite::FlashKill,
     Suite::ThroughKill,
+    Suite::FlashLost,
     Suite::FlashBinding,
     Suite::FlashSnapshot,
     Suite::FlashSql,
@@ -160,8 +165,8 @@ pub struct TestArgs {
     /// The user that servers run as, if the caller is root [default: the user `nobody`].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Rounds of the suites `flash-kill`, `through-kill`, `flash-snapshot`, `flash-change`, `flash-failover`
-    /// and `flash-patroni`.
+    /// Rounds of the suites `flash-kill`, `through-kill`, `flash-lost`, `flash-snapshot`, `flash-change`,
+    /// `flash-failover` and `flash-patroni`.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// Of the suite `flash-tap`, only the scripts whose path ends like this; may be repeated.
@@ -247,6 +252,7 @@ impl Bench {
             Suite::ThroughRegress => suites::regress(self, Some(&THROUGH)),
             Suite::ThroughKill => kill::test(self, &THROUGH, rounds),
             Suite::FlashDies => dies::test(self),
+            Suite::FlashLost => lost::test(self, rounds),
             Suite::DiskFaults => disk::test(self),
             Suite::FlashBinding => binding::test(self),
             Suite::FlashSnapshot => snapshot::test(self, rounds),

@@ -111,7 +111,10 @@ fn one(
     let mut text = settings(arguments.buffers, &more);
     if let Some(flash) = &flash {
         let (policy, mode) = ("face-gsc".to_owned(), "write-back".to_owned());
-        text += &cache_settings(flash.device(), &Configuration { flash_mib, policy, mode });
+        text += &cache_settings(
+            flash.device(),
+            &Configuration { flash_mib, policy, mode, keep_wal: "0".to_owned() },
+        );
     }
     fs::write(data.join("bench.conf"), text)?;
     let mut server = Server::over(&rig.build, &rig.user, data, "restart")?;

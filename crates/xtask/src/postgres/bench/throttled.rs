@@ -37,6 +37,9 @@ pub(super) struct ThrottledArgs {
     /// Modes of the cache.
     #[arg(long, value_name = "MODE", value_delimiter = ',', default_value = "write-back")]
     mode: Vec<String>,
+    /// In write-back mode, how much of the log is kept so that a lost flash is survived, as `16GB`; 0: none.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "0")]
+    keep_wal: Vec<String>,
     /// Reads a second of the disk, and writes a second.
     #[arg(long, default_value_t = 1000)]
     iops: u32,
@@ -67,6 +70,8 @@ pub(super) struct Configuration {
     pub flash_mib: u64,
     pub policy: String,
     pub mode: String,
+    /// `entresol.wal_keep_size`; 0: a loss of the flash is fatal.
+    pub keep_wal: String,
 }
 
 /// One run.
@@ -109,17 +114,19 @@ impl ThrottledArgs {
     /// What is measured, in order.
     fn configurations(&self) -> Vec<Configuration> {
         let mut all: Vec<Configuration> = Vec::new();
+        let modes = || self.mode.iter().flat_map(|mode| self.keep_wal.iter().map(move |kept| (mode, kept)));
         for flash_mib in &self.flash {
-            for policy in &self.policy {
-                for mode in &self.mode {
-                    let (policy, mode) = match flash_mib {
-                        0 => ("off".to_owned(), "off".to_owned()),
-                        _ => (policy.clone(), mode.clone()),
-                    };
-                    let next = Configuration { flash_mib: *flash_mib, policy, mode };
-                    if !all.contains(&next) {
-                        all.push(next);
-                    }
+            for (policy, (mode, kept)) in
+                self.policy.iter().flat_map(|policy| modes().map(move |mode| (policy, mode)))
+            {
+                let (policy, mode) = match flash_mib {
+                    0 => ("off".to_owned(), "off".to_owned()),
+                    _ => (policy.clone(), mode.clone()),
+                };
+                let keep_wal = if mode == "write-back" { kept.clone() } else { "0".to_owned() };
+                let next = Configuration { flash_mib: *flash_mib, policy, mode, keep_wal };
+                if !all.contains(&next) {
+                    all.push(next);
                 }
             }
         }
@@ -168,9 +175,13 @@ pub(super) fn settings(buffers_mb: u32, more: &[String]) -> String {
 
 /// The settings of a cache on `flash`.
 pub(super) fn cache_settings(flash: &Path, configuration: &Configuration) -> String {
-    let Configuration { policy, mode, .. } = configuration;
+    let Configuration { policy, mode, keep_wal, .. } = configuration;
+    let survives = match keep_wal.as_str() {
+        "0" => String::new(),
+        size => format!("entresol.flash_loss = survive\nentresol.wal_keep_size = '{size}'\n"),
+    };
     format!(
-        "shared_preload_libraries = 'entresol'\nentresol.flash = '{}'\nentresol.policy = '{policy}'\n\
+        "{survives}shared_preload_libraries = 'entresol'\nentresol.flash = '{}'\nentresol.policy = '{policy}'\n\
          entresol.mode = '{mode}'\nentresol.objects = 4096\n",
         flash.display()
     )
@@ -247,7 +258,10 @@ pub(super) fn counters(server: &Server<'_>, is_there: bool) -> Result<BTreeMap<S
 fn name(configuration: &Configuration) -> String {
     match configuration.flash_mib {
         0 => "off".to_owned(),
-        mib => format!("{mib} MiB, {}, {}", configuration.policy, configuration.mode),
+        mib if configuration.keep_wal == "0" => {
+            format!("{mib} MiB, {}, {}", configuration.policy, configuration.mode)
+        }
+        mib => format!("{mib} MiB, {}, {} of WAL kept", configuration.policy, configuration.keep_wal),
     }
 }
 

@@ -1,0 +1,454 @@
+//! The suite `flash-lost`: under load and statements that change files, the flash is destroyed, and the
+//! server is killed, or stopped. Its write-ahead log replaces the flash: everything that was acknowledged is
+//! there.
+//!
+//! Some replays are cut off, and repeated. What cannot be replaced is refused, and nothing is changed.
+
+mod statements;
+
+use super::cache::ENTRESOL;
+use super::kill::{self, POSTMASTER};
+use super::loopback::Loopback;
+use super::server::Server;
+use super::test::Bench;
+use crate::programs::{is_root, output};
+use anyhow::{Context, Result, bail};
+use statements::Statements;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// After the configuration of [`ENTRESOL`]: the least log that can be kept, so that pages are copied all the
+/// time.
+const SURVIVES: &str = "
+entresol.flash_loss = 'survive'
+entresol.wal_keep_size = '64MB'
+entresol.drain_at_shutdown = off
+checkpoint_timeout = 30
+max_wal_size = 48MB
+min_wal_size = 32MB
+max_prepared_transactions = 20
+track_commit_timestamp = on
+log_checkpoints = on
+wal_level = replica
+";
+
+/// The file by which an owner says that the flash is lost.
+const SIGNAL: &str = "flash_lost.signal";
+/// Of the device that dies.
+const DEVICE_MIB: u32 = 24;
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Rows that several sessions lock at once, besides pgbench's own load: multixacts.
+const SHARED_LOCKS: &str = "\\set aid random(1, 50)
+BEGIN;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid FOR KEY SHARE;
+UPDATE pgbench_accounts SET filler = 'locked' WHERE aid = :aid;
+COMMIT;
+";
+
+/// How the server comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Killed,
+    Stopped,
+    StoppedAtOnce,
+}
+
+/// What becomes of the flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    Gone,
+    Zeros,
+    Another,
+}
+
+pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
+    let lost = Lost::start(bench, "lost")?;
+    lost.refusals()?;
+    let mut statements = Statements::new(lost.server.data().with_file_name("tablespaces"));
+    lost.server.own(&statements.make_folder()?)?;
+    let (mut acknowledged, mut cut_off) = (0, 0);
+    for round in 0..rounds {
+        let end = [End::Killed, End::Killed, End::Stopped, End::StoppedAtOnce][round as usize % 4];
+        let loss = [Loss::Gone, Loss::Zeros, Loss::Another][round as usize % 3];
+        let said = format!("lost: round {round}, {end:?}, {loss:?}");
+        acknowledged += lost.round(&mut statements, (end, loss), round).with_context(|| said.clone())?;
+        cut_off += u32::from(lost.start_after_loss(round % 5 == 4).with_context(|| said.clone())?);
+        lost.check(&mut statements, acknowledged).with_context(|| said)?;
+    }
+    lost.server.check_log_for_panics()?;
+    lost.dies_under_load(&mut acknowledged)?;
+    Lost::start(bench, "lost-primary")?.standby()?;
+    lost.ends(&mut statements, acknowledged)?;
+    println!(
+        "lost: {rounds} rounds, {cut_off} replays cut off, {acknowledged} acknowledged transactions and {} statements, none lost",
+        statements.done()
+    );
+    Ok(())
+}
+
+struct Lost<'a> {
+    bench: &'a Bench,
+    server: Server<'a>,
+    /// For pgbench.
+    script: PathBuf,
+}
+
+impl<'a> Lost<'a> {
+    fn start(bench: &'a Bench, name: &str) -> Result<Self> {
+        let configuration = format!("{}{SURVIVES}", ENTRESOL.kill);
+        let server = Server::start(&bench.build, &bench.user, name, &["-k"], &configuration)?;
+        output(server.client("pgbench").args(["-i", "-q", "-s", "5"]))?;
+        server.query("CREATE EXTENSION amcheck; CREATE EXTENSION entresol")?;
+        let script = server.data().with_file_name("locks.sql");
+        fs::write(&script, SHARED_LOCKS)?;
+        Ok(Lost { bench, server, script })
+    }
+
+    fn flash(&self) -> PathBuf {
+        self.server.data().with_file_name("flash")
+    }
+
+    fn signal(&self) -> Result<()> {
+        let path = self.server.data().join(SIGNAL);
+        fs::write(&path, "")?;
+        self.server.own(&path)
+    }
+
+    /// Waits until a loss of the flash would be survived.
+    fn await_promise(&self) -> Result<String> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let said = self.server.query("SELECT * FROM entresol_flash_loss()")?;
+            if said.starts_with("survives, by WAL") {
+                return Ok(said);
+            }
+            if Instant::now() > until {
+                bail!("WAL does not replace the flash: {said}");
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn load(&self, seconds: &str) -> Result<Child> {
+        let mut load = self.server.client("pgbench");
+        load.args(["-n", "-c", "6", "-T", seconds]).stdout(Stdio::piped()).stderr(Stdio::null());
+        load.spawn().context("pgbench cannot be started")
+    }
+
+    /// Load and statements, until the server ends; and then the flash is destroyed. How many transactions
+    /// were acknowledged.
+    fn round(&self, statements: &mut Statements, (end, loss): (End, Loss), round: u32) -> Result<u64> {
+        self.await_promise()?;
+        let load = self.load("60")?;
+        let mut locks = self.server.client("pgbench");
+        locks.args(["-n", "-c", "4", "-T", "60", "-f"]).arg(&self.script);
+        let mut locks = locks.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let ends = AtomicBool::new(false);
+        let ended = thread::scope(|scope| {
+            let work = scope.spawn(|| statements.work(&self.server, round, &ends));
+            // Before pgbench is connected, it would give up without a report.
+            let connected = "SELECT count(*) >= 10 FROM pg_stat_activity WHERE application_name = 'pgbench'";
+            let until = Instant::now() + PATIENCE;
+            while self.server.query(connected).is_ok_and(|all| all != "t") && Instant::now() < until {
+                thread::sleep(Duration::from_millis(50));
+            }
+            // Moments that no round shares with the one before.
+            thread::sleep(Duration::from_millis(1200 + u64::from(round) * 377 % 2400));
+            let ended = self.end(end);
+            ends.store(true, SeqCst);
+            work.join().map_err(|_| anyhow::anyhow!("a bug in the statements"))??;
+            ended
+        });
+        ended?;
+        locks.wait()?;
+        let acknowledged = kill::processed(load)?;
+        self.destroy(loss)?;
+        Ok(acknowledged)
+    }
+
+    fn end(&self, end: End) -> Result<()> {
+        match end {
+            End::Killed => self.server.kill(),
+            End::Stopped => self.server.stop(),
+            End::StoppedAtOnce => self.server.stop_at_once(),
+        }
+    }
+
+    fn destroy(&self, loss: Loss) -> Result<()> {
+        let flash = self.flash();
+        let bytes = fs::metadata(&flash)?.len();
+        match loss {
+            Loss::Gone => fs::remove_file(&flash)?,
+            Loss::Zeros => fs::File::options().write(true).open(&flash)?.set_len(0)?,
+            Loss::Another => {
+                fs::File::create(&flash)?.set_len(bytes)?;
+                self.server.own(&flash)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts it without its flash. With `cuts` the replay is killed, and begun again. Whether it was.
+    fn start_after_loss(&self, cuts: bool) -> Result<bool> {
+        self.signal()?;
+        let before = self.server.said();
+        let was_cut = cuts && self.cut_off()?;
+        kill::wait_until_it_runs(&self.server, true)?;
+        let said = self.server.said_since(before)?;
+        for expected in
+            ["the flash cache is lost: redo starts at", "complete without the flash cache that was lost"]
+        {
+            if !said.contains(expected) {
+                bail!("the log has no {expected:?}: {said}");
+            }
+        }
+        if self.server.data().join(SIGNAL).exists() {
+            bail!("the signal is still there");
+        }
+        Ok(was_cut)
+    }
+
+    /// Starts it, and kills it while it replays.
+    fn cut_off(&self) -> Result<bool> {
+        let before = self.server.said();
+        thread::scope(|scope| {
+            let start = scope.spawn(|| self.server.start_again());
+            let until = Instant::now() + PATIENCE;
+            let mut was_cut = false;
+            while !start.is_finished() && Instant::now() < until {
+                if self.server.said_since(before)?.contains("redo starts at") {
+                    thread::sleep(Duration::from_millis(150));
+                    was_cut = kill::process(&self.server, POSTMASTER).is_ok() && self.server.kill().is_ok();
+                    break;
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+            // It is not to succeed.
+            _ = start.join();
+            Ok(was_cut)
+        })
+    }
+
+    /// Everything is there.
+    fn check(&self, statements: &mut Statements, acknowledged: u64) -> Result<()> {
+        kill::check(&self.server, acknowledged)?;
+        statements.check(&self.server)?;
+        let mut check = self.server.client("pg_amcheck");
+        output(check.args(["--heapallindexed", "-d", "postgres"])).map(drop)
+    }
+
+    /// What is refused, and that nothing is changed by it.
+    fn refusals(&self) -> Result<()> {
+        self.await_promise()?;
+        let acknowledged = kill::processed(self.load("3")?)?;
+        self.server.kill()?;
+        let kept = self.flash().with_extension("kept");
+        fs::rename(self.flash(), &kept)?;
+        let said = self.server.refuses_to_start()?;
+        expect(&said, "cannot be used by this cluster")?;
+        expect(&said, "flash_lost.signal")?;
+        // A segment between the horizon and now.
+        self.signal()?;
+        let segment = self.oldest_segment()?;
+        let aside = self.server.data().with_file_name("segment");
+        fs::rename(&segment, &aside)?;
+        expect(&self.server.refuses_to_start()?, "WAL cannot replace the flash cache")?;
+        fs::rename(&aside, &segment)?;
+        // Nothing was changed: the flash is still the cluster's.
+        fs::remove_file(self.server.data().join(SIGNAL))?;
+        fs::rename(&kept, self.flash())?;
+        self.server.start_again().context("lost: with its flash, after refusals")?;
+        kill::check(&self.server, acknowledged)?;
+        println!("lost: refused without the signal, and with a missing segment; then everything is there");
+        self.damaged_record()?;
+        Ok(())
+    }
+
+    /// A record between the horizon and the last checkpoint is damaged: the end of a replay is not there.
+    fn damaged_record(&self) -> Result<()> {
+        self.await_promise()?;
+        kill::processed(self.load("2")?)?;
+        self.server.stop()?;
+        fs::remove_file(self.flash())?;
+        self.signal()?;
+        let horizon = fs::read_to_string(self.server.data().join("entresol/horizon"))?;
+        let segment = self.oldest_segment()?;
+        let whole = fs::read(&segment)?;
+        let mut damaged = whole.clone();
+        // In the middle of what is replayed of this segment: zeros.
+        let from = damaged.len() / 2;
+        damaged[from..from + 8192].fill(0);
+        fs::write(&segment, &damaged)?;
+        let said = self.server.refuses_to_start()?;
+        let is_noticed = said.contains("before the checkpoint at");
+        fs::write(&segment, &whole)?;
+        if !is_noticed && !said.contains("the flash cache is lost") {
+            bail!("lost: a damaged record is not noticed: {said}; {horizon}");
+        }
+        let before = self.server.said();
+        self.server.start_again().context("lost: with the segment as it was")?;
+        expect(&self.server.said_since(before)?, "complete without the flash cache")?;
+        println!("lost: a damaged record was noticed: {is_noticed}");
+        Ok(())
+    }
+
+    /// The segment with the horizon's REDO pointer.
+    fn oldest_segment(&self) -> Result<PathBuf> {
+        let text = fs::read_to_string(self.server.data().join("entresol/horizon"))?;
+        let promised = text.lines().find_map(|line| line.strip_prefix("promised ")).context("no promise")?;
+        let line = text.lines().find(|line| line.starts_with(&format!("checkpoint {promised} ")));
+        let words: Vec<_> = line.context("no horizon")?.split(' ').collect();
+        let (high, low) = words[3].split_once('/').context("an LSN")?;
+        let (high, low) = (u64::from_str_radix(high, 16)?, u64::from_str_radix(low, 16)?);
+        let name = format!("{:08X}{high:08X}{:08X}", words[4].parse::<u32>()?, low >> 24);
+        Ok(self.server.data().join("pg_wal").join(name))
+    }
+
+    /// The device fails under load: the server starts again by itself.
+    fn dies_under_load(&self, acknowledged: &mut u64) -> Result<()> {
+        if !is_root()? {
+            println!("lost: a device that dies is left out: only root can make one");
+            return Ok(());
+        }
+        let flash = Loopback::new(self.bench, "lost-device", DEVICE_MIB)?;
+        let path = flash.device.display().to_string();
+        self.server.query(&format!("SELECT entresol_move_flash('{path}')"))?;
+        self.await_promise()?;
+        let before = self.server.said();
+        let load = self.load("30")?;
+        thread::sleep(Duration::from_secs(2));
+        flash.die()?;
+        *acknowledged += kill::processed(load)?;
+        kill::wait_until_it_runs(&self.server, false)?;
+        let said = self.server.said_since(before)?;
+        for expected in ["The flash is given up", "redo starts at", "complete without the flash cache"] {
+            expect(&said, expected)?;
+        }
+        kill::check(&self.server, *acknowledged).context("lost: the device died under load")?;
+        expect(&self.server.query("SELECT state FROM entresol_stat")?, "off")?;
+        let path = self.flash().display().to_string();
+        self.server.stop()?;
+        self.server.set("entresol.flash", &path)?;
+        fs::remove_file(self.server.data().join("postgresql.auto.conf"))?;
+        self.server.start_again()?;
+        println!("lost: a device died under load: the server started again by itself, and lost nothing");
+        Ok(())
+    }
+
+    /// A standby with a flash of its own loses it, is promoted, and loses it again.
+    fn standby(&self) -> Result<()> {
+        let Bench { build, user, .. } = self.bench;
+        let server = Server::from_backup(build, user, "lost-standby", &self.server, &["-R"])?;
+        let standby = Lost { bench: self.bench, server, script: self.script.clone() };
+        let both = |statement: &str| {
+            self.server.query(statement)?;
+            standby.server.query(statement)
+        };
+        standby.server.set("entresol.flash", &standby.flash().display().to_string())?;
+        standby.server.start_again()?;
+        let mut count = 0;
+        for loss in [Loss::Gone, Loss::Another] {
+            count += kill::processed(self.load("3")?)?;
+            standby.await_with(|| both("CHECKPOINT").map(drop))?;
+            let load = self.load("3")?;
+            thread::sleep(Duration::from_secs(1));
+            standby.server.kill()?;
+            standby.destroy(loss)?;
+            count += kill::processed(load)?;
+            let before = standby.server.said();
+            standby.signal()?;
+            kill::wait_until_it_runs(&standby.server, true)?;
+            let until = Instant::now() + PATIENCE;
+            while !standby.server.said_since(before)?.contains("complete without the flash cache") {
+                both("CHECKPOINT")?;
+                if Instant::now() > until {
+                    bail!("the standby's files are not complete: {}", standby.server.said_since(before)?);
+                }
+                thread::sleep(Duration::from_millis(100));
+            }
+            let now = self.server.query("SELECT pg_current_wal_lsn()")?;
+            let caught_up = format!("SELECT pg_last_wal_replay_lsn() >= '{now}'");
+            while standby.server.query(&caught_up)? != "t" && Instant::now() < until {
+                thread::sleep(Duration::from_millis(50));
+            }
+            kill::check(&standby.server, count).context("lost: a standby without its flash")?;
+        }
+        standby.await_with(|| both("CHECKPOINT").map(drop))?;
+        self.server.kill()?;
+        standby.server.query("SELECT pg_promote()")?;
+        standby.await_promise().context("lost: after the promotion")?;
+        count += kill::processed(standby.load("3")?)?;
+        standby.server.kill()?;
+        standby.destroy(Loss::Gone)?;
+        standby.start_after_loss(false).context("lost: after the promotion")?;
+        kill::check(&standby.server, count).context("lost: after the promotion")?;
+        standby.server.check_log_for_panics()?;
+        standby.server.stop()?;
+        println!(
+            "lost: a standby lost its flash twice, was promoted, and lost it again: {count} transactions there"
+        );
+        Ok(())
+    }
+
+    /// As [`Lost::await_promise`], with something to be done meanwhile.
+    fn await_with(&self, meanwhile: impl Fn() -> Result<()>) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        let said = || self.server.query("SELECT flash_loss FROM entresol_flash_loss()");
+        while said()? != "survives, by WAL" {
+            if Instant::now() > until {
+                bail!("WAL does not replace the flash: {}", said()?);
+            }
+            meanwhile()?;
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    /// At last: the flash of before does not count, and the cluster is a stock one.
+    fn ends(&self, statements: &mut Statements, acknowledged: u64) -> Result<()> {
+        self.await_promise()?;
+        self.server.kill()?;
+        let old = self.flash().with_extension("kept");
+        fs::copy(self.flash(), &old)?;
+        self.server.own(&old)?;
+        fs::remove_file(self.flash())?;
+        self.start_after_loss(false)?;
+        let more = kill::processed(self.load("2")?)?;
+        self.server.kill()?;
+        fs::rename(&old, self.flash())?;
+        self.server.own(&self.flash())?;
+        let refused = self.server.start_again().is_err();
+        if refused {
+            // The new flash was destroyed by this.
+            self.start_after_loss(false)?;
+        }
+        self.check(statements, acknowledged + more).context("lost: the flash returns")?;
+        println!("lost: a flash that returns is {}", if refused { "refused" } else { "not served" });
+        self.server.set("entresol.flash", "")?;
+        self.server.set("entresol.drain_at_shutdown", "on")?;
+        self.server.query("SELECT pg_reload_conf()")?;
+        self.server.stop()?;
+        self.server.check_files()?;
+        self.server.set("shared_preload_libraries", "")?;
+        self.server.start_again().context("lost: a stock cluster")?;
+        self.check(statements, acknowledged + more).context("lost: a stock cluster")?;
+        self.server.stop()
+    }
+}
+
+fn expect(said: &str, what: &str) -> Result<()> {
+    match said.contains(what) {
+        true => Ok(()),
+        false => bail!("lost: the log has no {what:?}: {said}"),
+    }
+}
+
+/// The path as text for a statement.
+fn quoted(path: &Path) -> String {
+    path.display().to_string()
+}
