@@ -1,15 +1,19 @@
-//! The sector size of a log is that of its creation, whatever device it lies on later.
+//! The sector size of a log is that of its creation, whatever device it lies on later. A device with smaller
+//! sectors may tear one.
 
 mod support;
 
-use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
-use entresol_store::StoreError;
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_store::{Lock, Store, StoreError};
 use std::sync::Arc;
 use support::shaped::Shaped;
 use support::{ledger, simulate};
 
 const DISK_BYTES: u64 = 8 << 20;
 const LOG_BYTES: u64 = (1 << 20) + 8192;
+const LOG_START: u64 = 8192;
+/// Rows of a transaction.
+const ROWS: u32 = 20;
 
 /// A disk and a log without their devices' shapes.
 struct Media(MemoryDevice, MemoryDevice);
@@ -69,4 +73,87 @@ fn a_device_with_larger_sectors_than_the_log_is_refused() {
         }
     }
     media.live((512, 512), false, 7, 9).unwrap();
+}
+
+/// Gives all rows this value, of `bytes` bytes, in one transaction.
+fn update_all(store: &Store, bytes: usize, value: u8) -> Result<(), StoreError> {
+    let table = store.table("ledger")?.expect("the table is there");
+    let mut txn = store.begin();
+    for row in 0..ROWS {
+        assert!(txn.update(table, &row.to_be_bytes(), &vec![value; bytes])?);
+    }
+    txn.commit().map(drop)
+}
+
+/// The value of each row.
+fn values(store: &Store) -> Result<Vec<u8>, StoreError> {
+    let table = store.table("ledger")?.expect("the table is there");
+    let (mut values, mut value) = (Vec::new(), Vec::new());
+    let mut txn = store.begin();
+    for row in 0..ROWS {
+        assert!(txn.get(table, &row.to_be_bytes(), Lock::None, &mut value)?);
+        values.push(value[0]);
+    }
+    txn.commit()?;
+    Ok(values)
+}
+
+fn on(media: &Media, plan: &Arc<FaultPlan>) -> [Arc<FaultyDevice>; 2] {
+    let device =
+        |memory: &MemoryDevice| Arc::new(FaultyDevice::new("device", memory.fork("device"), plan.clone()));
+    [&media.0, &media.1].map(device)
+}
+
+/// What a power failure leaves in the flush of a transaction that gives all rows another value, of `bytes`
+/// bytes: of the log's sectors these survive. And where that flush begins.
+fn torn(bytes: usize, survives: &Survival) -> (Media, u64) {
+    let blank = MemoryDevice::new("log", LOG_BYTES).with_sectors(512, 4096);
+    let plan = Arc::new(FaultPlan::none());
+    let [disk, log] = on(&Media(MemoryDevice::new("disk", DISK_BYTES), blank), &plan);
+    let flush = simulate(1, || {
+        let store = ledger::create(disk.clone(), log.clone()).unwrap();
+        let table = store.table("ledger").unwrap().unwrap();
+        let mut txn = store.begin();
+        (0..ROWS).for_each(|row| txn.insert(table, &row.to_be_bytes(), &vec![1; bytes]).unwrap());
+        txn.commit().unwrap();
+        store.checkpoint().unwrap();
+        // With images of all pages.
+        update_all(&store, bytes, 2).unwrap();
+        let flush = store.log_needed().end.0.next_multiple_of(4096);
+        let at = plan.operations() + 2;
+        plan.inject(Injection { at, device: None, fault: Fault::SyncError, forever: false });
+        assert!(update_all(&store, bytes, 3).is_err());
+        flush
+    });
+    (Media(disk.after_crash(&Survival::None), log.after_crash(survives)), flush.unwrap())
+}
+
+/// Power tears the first sector of a flush, and a later one begins with a record. A restart that is cut off
+/// does not make a whole of the two: the transaction is there as a whole, or not at all.
+#[test]
+fn a_torn_sector_is_no_hole_in_a_transaction() {
+    let begins_a_record = |(media, flush): &(Media, u64)| {
+        let mut block = [0; 512];
+        media.1.read(LOG_START + flush + 4096, &mut block).unwrap();
+        block[8..16] == (flush + 4096).to_le_bytes()
+    };
+    let bytes = (100..400).step_by(8).find(|bytes| begins_a_record(&torn(*bytes, &Survival::All)));
+    let bytes = bytes.expect("records of some length end where a sector does");
+    let survives = (0..64).map(|sector| sector == 0 || sector >= 8).collect();
+    let (media, _) = torn(bytes, &Survival::Sectors(survives));
+    for cut in 1.. {
+        let plan = Arc::new(FaultPlan::crash_at(cut));
+        let [disk, log] = on(&media, &plan);
+        let found =
+            simulate(cut, || ledger::open(disk.clone(), log.clone()).and_then(|store| values(&store)));
+        if !plan.has_crashed() {
+            assert_eq!(found.unwrap().unwrap(), [2; ROWS as usize]);
+            assert!(cut > 10, "a restart of {cut} operations");
+            break;
+        }
+        let media = Media(disk.after_crash(&Survival::None), log.after_crash(&Survival::None));
+        let [disk, log] = on(&media, &Arc::new(FaultPlan::none()));
+        let found = simulate(cut, || ledger::open(disk, log).and_then(|store| values(&store)));
+        assert_eq!(found.unwrap().unwrap(), [2; ROWS as usize], "after one that was cut off at {cut}");
+    }
 }

@@ -20,9 +20,9 @@
 //! everything from there to the end of the look-ahead is unreadable, the device has failed, and the restart
 //! ends with its error.
 //!
-//! Why there is no false alarm: let X be a place without a whole record that is reached only over records and
-//! padding. Let a whole record R after X claim C. Then everything before C was durable before any byte of R
-//! was written:
+//! Why there is no false alarm: let X be a place that is reached only over records and padding, and at which
+//! no whole record [continues](RecordHeader::continues) the log. Let a whole record R after X claim C. Then
+//! everything before C was durable before any byte of R was written:
 //!
 //! 1. *Torn flush, failed sync*: the flush of R began after a successful sync of the part before, and the
 //!    first failure of the log is permanent. So C is the boundary at which the torn part begins, and X is at
@@ -59,7 +59,7 @@ pub(crate) fn check_end(
 ) -> Result<Option<Lsn>, StoreError> {
     let place = scan.past_padding(end)?;
     if let Some(error) = scan.windows.unreadable().cloned() {
-        check_unreadable(scan, place, epoch, error)?;
+        check_unreadable(scan, end, place, epoch, error)?;
     }
     let prefix = scan.bytes(place, 8, LOOK_AHEAD, 0)?;
     let unreadable = prefix.iter().all(|byte| *byte == UNREADABLE);
@@ -103,12 +103,13 @@ fn last_looked_at(scan: &LogScan<'_>, place: u64) -> u64 {
 /// of the following bytes is readable.
 fn check_unreadable(
     scan: &mut LogScan<'_>,
+    end: Lsn,
     place: u64,
     epoch: u32,
     error: DeviceError,
 ) -> Result<(), StoreError> {
     scan.windows.forget();
-    if scan.header(Lsn(place), LOOK_AHEAD, 0)?.is_some_and(|header| header.epoch >= epoch) {
+    if scan.header(Lsn(place), LOOK_AHEAD, 0)?.is_some_and(|header| header.continues(end, epoch)) {
         return Err(StoreError::Log(error));
     }
     let last = last_looked_at(scan, place);

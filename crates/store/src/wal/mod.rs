@@ -19,8 +19,9 @@
 //!    "Sector" is the unit in the master record since the log was created, not that of the device on which
 //!    the log is opened.
 //! 3. The end of the log is the first place without a record that has the right LSN, checksum and epoch. The
-//!    epoch grows with each restart, so leftovers after the end are never mistaken for records. If there is
-//!    proof that the log was durable beyond this place, the log is damaged and refused ([`hole`]).
+//!    epoch grows with each restart, so leftovers after the end are never mistaken for records. After padding
+//!    a record must be the first of its flush, so a torn flush is never taken up after the torn sector. If
+//!    there is proof that the log was durable beyond this place, the log is damaged and refused ([`hole`]).
 //! 4. Nothing at or after the oldest needed LSN is overwritten.
 //! 5. Flushes and writes of the master record take turns, and the first failure is permanent. A failed sync
 //!    may have lost any earlier write of any task, and a later successful sync does not disprove that.

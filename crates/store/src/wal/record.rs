@@ -105,6 +105,20 @@ impl RecordHeader {
         Lsn((self.lsn.0 + self.length as u64).next_multiple_of(8))
     }
 
+    /// Whether this is the next record of a log that ends at `end`, after records of up to `epoch`. Padding
+    /// ends a part of the buffer ([`super::tail`]), so a record after padding is the first one of its part,
+    /// and claims its own LSN:
+    ///
+    /// 1. Power fails during a flush. A piece of its first sector is lost, and with it a record; the device
+    ///    tears what counts as a sector here ([`super::master`]). The next sector is whole.
+    /// 2. A restart ends the log at the lost record, and fills the rest of the sector with padding. Or the
+    ///    lost piece reads as padding of an earlier round through the area.
+    /// 3. The record in the next sector is of the same epoch. But it claims the LSN at which its flush began.
+    pub(crate) fn continues(&self, end: Lsn, epoch: u32) -> bool {
+        let is_first = || self.claim.is_none_or(|claim| claim == self.lsn);
+        self.epoch >= epoch && (self.lsn <= Lsn(end.0.next_multiple_of(8)) || is_first())
+    }
+
     /// The length in a header, if a record at `lsn` can have it.
     pub(crate) fn length_at(header: &[u8], lsn: Lsn) -> Option<usize> {
         let length = u32_at(header, 0) as usize;

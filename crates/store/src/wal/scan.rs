@@ -43,7 +43,7 @@ impl<'a> LogScan<'a> {
     pub(crate) fn next(&mut self, at: Lsn, epoch: u32) -> Result<Option<(RecordHeader, &[u8])>, StoreError> {
         let lsn = self.past_padding(at)?;
         let Some(header) = self.header(Lsn(lsn), WINDOW_FORWARD, 0)? else { return Ok(None) };
-        if header.epoch < epoch {
+        if !header.continues(at, epoch) {
             points::LOG_LEFTOVER.reach();
             return Ok(None);
         }

@@ -4,7 +4,7 @@
 use super::log::{Resume, clear_behind};
 use super::master::Master;
 use super::ring::Ring;
-use super::ring::{FIRST_LSN, LOG_START};
+use super::ring::{FIRST_LSN, LOG_START, PADDING};
 use super::room::Room;
 use super::scan::LogScan;
 use super::session::SessionMatch;
@@ -389,6 +389,52 @@ fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
     wal.flush(append(&wal, 5, &sector(5))).unwrap();
     let (found, _) = read(&log, &blocks::read(&*log).unwrap().unwrap(), first);
     assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2, 5]);
+}
+
+/// Power tears the first sector of a flush on a device with smaller ones, and restarts are cut off before
+/// their first record. Whole records after the torn sector are no records, whatever was in it before.
+#[test]
+fn a_record_after_a_torn_sector_is_a_leftover() {
+    let cases = [512, 400].into_iter().flat_map(|bytes| [(bytes, 0), (bytes, PADDING)]);
+    for ((bytes, before), survivors) in cases.flat_map(|case| (0..1u32 << 8).map(move |mask| (case, mask))) {
+        let plan = Arc::new(FaultPlan::none());
+        let blank = MemoryDevice::new("log", LOG_START + (1 << 20)).with_sectors(512, 4096);
+        let log = device(blank, &plan);
+        let wal = create(log.clone(), 4096).unwrap();
+        let first = append(&wal, 1, b"checkpoint");
+        wal.flush(first).unwrap();
+        wal.set_checkpoint(first, first).unwrap();
+        log.write(LOG_START + FIRST_LSN + 4096, &[before; 4096]).unwrap();
+        log.sync().unwrap();
+        // The first two fill a sector.
+        for (txn, length) in [(2, bytes), (3, 4096 - bytes), (4, 512)] {
+            append(&wal, txn, &vec![7; length - record::RECORD_HEADER_BYTES]);
+        }
+        let at = plan.operations() + 2;
+        plan.inject(Injection { at, device: None, fault: Fault::SyncError, forever: false });
+        assert!(wal.flush(Lsn(wal.tail().end().0 - 8)).is_err());
+        let survives = (0..16).map(|piece| piece >= 8 || survivors >> piece & 1 == 1).collect();
+        let mut log = device(log.after_crash(&Survival::Sectors(survives)), &plan);
+        let expected: &[u64] = match survivors {
+            0xff => &[1, 2, 3, 4],
+            _ if survivors & 1 == 1 => &[1, 2],
+            _ => &[1],
+        };
+        let master = blocks::read(&*log).unwrap().unwrap();
+        for restart in 0..3 {
+            let (found, end) = read(&log, &master, first);
+            let found: Vec<u64> = found.iter().map(|(_, txn, _)| *txn).collect();
+            assert_eq!(found, expected, "restart {restart}, {bytes}, {before:#x}, {survivors:#b}");
+            clear_behind(&*log, &master, &mut LogScan::new(&*log, &master), end).unwrap();
+            log = device(log.after_crash(&Survival::None), &plan);
+        }
+        let (_, end) = read(&log, &master, first);
+        let wal = resume(log.clone(), master, end, first);
+        wal.flush(append(&wal, 5, b"of the new session")).unwrap();
+        let (found, _) = read(&log, &blocks::read(&*log).unwrap().unwrap(), first);
+        assert_eq!(found.last().map(|(_, txn, _)| *txn), Some(5));
+        assert_eq!(found.len(), expected.len() + 1);
+    }
 }
 
 #[test]
