@@ -12,8 +12,8 @@ use support::{ledger, simulate};
 const DISK_BYTES: u64 = 8 << 20;
 const LOG_BYTES: u64 = (1 << 20) + 8192;
 const LOG_START: u64 = 8192;
-/// Rows of a transaction.
-const ROWS: u32 = 20;
+/// Rows of a table.
+const ROWS: u32 = 80;
 
 /// A disk and a log without their devices' shapes.
 struct Media(MemoryDevice, MemoryDevice);
@@ -75,11 +75,11 @@ fn a_device_with_larger_sectors_than_the_log_is_refused() {
     media.live((512, 512), false, 7, 9).unwrap();
 }
 
-/// Gives all rows this value, of `bytes` bytes, in one transaction.
-fn update_all(store: &Store, bytes: usize, value: u8) -> Result<(), StoreError> {
+/// Gives the first rows this value, of `bytes` bytes, in one transaction.
+fn update(store: &Store, rows: u32, bytes: usize, value: u8) -> Result<(), StoreError> {
     let table = store.table("ledger")?.expect("the table is there");
     let mut txn = store.begin();
-    for row in 0..ROWS {
+    for row in 0..rows {
         assert!(txn.update(table, &row.to_be_bytes(), &vec![value; bytes])?);
     }
     txn.commit().map(drop)
@@ -104,10 +104,18 @@ fn on(media: &Media, plan: &Arc<FaultPlan>) -> [Arc<FaultyDevice>; 2] {
     [&media.0, &media.1].map(device)
 }
 
+/// The flush of a transaction that gives the first rows this value is written, and not synced.
+fn tear(store: &Store, plan: &FaultPlan, rows: u32, bytes: usize, value: u8) {
+    let at = plan.operations() + 2;
+    plan.inject(Injection { at, device: None, fault: Fault::SyncError, forever: false });
+    assert!(update(store, rows, bytes, value).is_err());
+}
+
 /// What a power failure leaves in the flush of a transaction that gives all rows another value, of `bytes`
-/// bytes: of the log's sectors these survive. And where that flush begins.
-fn torn(bytes: usize, survives: &Survival) -> (Media, u64) {
-    let blank = MemoryDevice::new("log", LOG_BYTES).with_sectors(512, 4096);
+/// bytes: of the log's sectors of 512 bytes these survive. And where that flush begins; the medium of the log
+/// writes `unit` bytes at once.
+fn torn(unit: u32, bytes: usize, survives: &Survival) -> (Media, u64) {
+    let blank = MemoryDevice::new("log", LOG_BYTES).with_sectors(512, unit);
     let plan = Arc::new(FaultPlan::none());
     let [disk, log] = on(&Media(MemoryDevice::new("disk", DISK_BYTES), blank), &plan);
     let flush = simulate(1, || {
@@ -118,29 +126,31 @@ fn torn(bytes: usize, survives: &Survival) -> (Media, u64) {
         txn.commit().unwrap();
         store.checkpoint().unwrap();
         // With images of all pages.
-        update_all(&store, bytes, 2).unwrap();
-        let flush = store.log_needed().end.0.next_multiple_of(4096);
-        let at = plan.operations() + 2;
-        plan.inject(Injection { at, device: None, fault: Fault::SyncError, forever: false });
-        assert!(update_all(&store, bytes, 3).is_err());
+        update(&store, ROWS, bytes, 2).unwrap();
+        let flush = store.log_needed().end.0.next_multiple_of(unit.into());
+        tear(&store, &plan, ROWS, bytes, 3);
         flush
     });
     (Media(disk.after_crash(&Survival::None), log.after_crash(survives)), flush.unwrap())
+}
+
+/// A length of rows with which the records of a transaction end where units of the log's medium do.
+fn bytes_that_fill(unit: u32) -> usize {
+    let begins_a_record = |bytes: &usize| {
+        let (media, flush) = torn(unit, *bytes, &Survival::All);
+        let (next, mut block) = (flush + u64::from(unit), [0; 512]);
+        media.1.read(LOG_START + next, &mut block).unwrap();
+        block[8..16] == next.to_le_bytes()
+    };
+    (100..400).step_by(8).find(begins_a_record).expect("records of some length end where a unit does")
 }
 
 /// Power tears the first sector of a flush, and a later one begins with a record. A restart that is cut off
 /// does not make a whole of the two: the transaction is there as a whole, or not at all.
 #[test]
 fn a_torn_sector_is_no_hole_in_a_transaction() {
-    let begins_a_record = |(media, flush): &(Media, u64)| {
-        let mut block = [0; 512];
-        media.1.read(LOG_START + flush + 4096, &mut block).unwrap();
-        block[8..16] == (flush + 4096).to_le_bytes()
-    };
-    let bytes = (100..400).step_by(8).find(|bytes| begins_a_record(&torn(*bytes, &Survival::All)));
-    let bytes = bytes.expect("records of some length end where a sector does");
-    let survives = (0..64).map(|sector| sector == 0 || sector >= 8).collect();
-    let (media, _) = torn(bytes, &Survival::Sectors(survives));
+    let survives = (0..1024).map(|sector| sector == 0 || sector >= 8).collect();
+    let (media, _) = torn(4096, bytes_that_fill(4096), &Survival::Sectors(survives));
     for cut in 1.. {
         let plan = Arc::new(FaultPlan::crash_at(cut));
         let [disk, log] = on(&media, &plan);
@@ -156,4 +166,27 @@ fn a_torn_sector_is_no_hole_in_a_transaction() {
         let found = simulate(cut, || ledger::open(disk, log).and_then(|store| values(&store)));
         assert_eq!(found.unwrap().unwrap(), [2; ROWS as usize], "after one that was cut off at {cut}");
     }
+}
+
+/// The first sector of a flush is lost, and so is all of the next life's flush but its first sector, which a
+/// record fills. The records after it are of the older life, and in their places.
+#[test]
+fn a_record_of_an_older_life_follows_none_of_a_newer_one() {
+    let bytes = bytes_that_fill(512);
+    let (media, _) = torn(512, bytes, &Survival::Sectors((0..1024).map(|sector| sector > 0).collect()));
+    let plan = Arc::new(FaultPlan::none());
+    let [disk, log] = on(&media, &plan);
+    simulate(1, || {
+        let store = ledger::open(disk.clone(), log.clone()).unwrap();
+        // With an image of its page.
+        update(&store, 1, bytes, 4).unwrap();
+        tear(&store, &plan, 3, bytes, 5);
+    })
+    .unwrap();
+    let media = Media(disk.after_crash(&Survival::None), log.after_crash(&Survival::Sectors(vec![true])));
+    let [disk, log] = on(&media, &plan);
+    let found = simulate(1, || ledger::open(disk, log).and_then(|store| values(&store)));
+    let mut expected = [2; ROWS as usize];
+    expected[0] = 4;
+    assert_eq!(found.unwrap().unwrap(), expected);
 }
