@@ -35,6 +35,6 @@ pub use resize::resize_volume;
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, UblkOptions, ask};
 pub use steer::{Bypassed, Latency, SteerOptions, Streams};
 pub use volume::{
-    Ahead, CacheOptions, Condition, DeviceStatus, JournalStatus, Loss, Lost, NewDevice, NewFlash,
+    Ahead, CacheOptions, Condition, DeviceStatus, JournalStatus, Loss, Lost, NewDevice, NewFlash, Past,
     RequestCounts, SECTOR_BYTES, UnderWay, Volume, VolumeError, VolumeStatus,
 };

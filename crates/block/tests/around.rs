@@ -1,69 +1,21 @@
 //! Reads and writes past the cache beside those that go through it.
 
+#[path = "support/journalled.rs"]
+mod journalled;
 mod support;
 
 use entresol_block::Volume;
-use entresol_core::{Mode, PolicyKind};
-use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice};
-use entresol_engine::{TierOptions, Uuid, flash_bytes};
-use entresol_format::PageFormat;
-use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_core::Mode;
+use entresol_device::{FaultPlan, FaultyDevice, MemoryDevice};
+use entresol_engine::{TierOptions, Uuid};
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::spawn;
+use journalled::{PAGE, Parts, filled, simulate};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use support::Delayed;
 
-const PAGE: usize = 4096;
 const PAGES: u64 = 150;
-
-struct Parts([Arc<MemoryDevice>; 4], TierOptions);
-
-impl Parts {
-    fn new(mode: Mode) -> Self {
-        let options = TierOptions {
-            page_format: PageFormat::Raw,
-            mode,
-            group_pages: 4,
-            staging_groups: 4,
-            segment_entries: 16,
-            slots: 80,
-            ..TierOptions::new(PolicyKind::FaceGsc, 80)
-        };
-        let device = |name, bytes| Arc::new(MemoryDevice::new(name, bytes));
-        let disk = device("disk", PAGES * PAGE as u64);
-        let label = device("label", LABEL_FILE_BYTES);
-        let flash = device("flash", flash_bytes(&options));
-        Self([disk, label, flash, device("journal", 4 << 20)], options)
-    }
-
-    fn devices(&self) -> [Arc<dyn Device>; 4] {
-        let delayed = |device: &Arc<MemoryDevice>| {
-            Arc::new(Delayed(device.clone(), device.geometry().capacity_bytes)) as Arc<dyn Device>
-        };
-        self.0.each_ref().map(delayed)
-    }
-
-    fn create(&self) -> Arc<Volume> {
-        let [disk, label, flash, journal] = self.devices();
-        let mut volume = Volume::create(disk, label, flash, self.1.clone()).unwrap();
-        volume.keep_journal(journal, Uuid::NIL).unwrap();
-        Arc::new(volume)
-    }
-
-    fn open(&self) -> (Volume, Vec<String>) {
-        let [disk, label, flash, journal] = self.devices();
-        Volume::open_with_journal(disk, label, flash, self.1.clone(), (journal, Uuid::NIL)).unwrap()
-    }
-}
-
-fn simulate(seed: u64, main: impl FnOnce() + Send) {
-    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() }).run(main).unwrap();
-}
-
-fn filled(version: u64) -> Vec<u8> {
-    version.to_le_bytes().repeat(PAGE / 8)
-}
+const JOURNAL_BYTES: u64 = 4 << 20;
 
 fn version(page: &[u8]) -> u64 {
     u64::from_le_bytes(page[..8].try_into().unwrap())
@@ -79,7 +31,7 @@ fn a_read_past_the_cache_is_not_behind_one_through_it() {
         .flat_map(|mode| (0..40).map(move |seed| (mode, seed)))
     {
         simulate(seed, || {
-            let volume = Parts::new(mode).create();
+            let volume = Parts::new(mode, PAGES, JOURNAL_BYTES).create();
             let ended = Arc::new(AtomicBool::new(false));
             let writer = {
                 let (volume, ended) = (volume.clone(), ended.clone());
@@ -116,7 +68,7 @@ fn a_read_past_the_cache_is_not_behind_one_through_it() {
 fn an_older_write_is_not_carried_out_over_one_past_the_flash() {
     let mut past = 0;
     for seed in 0..20 {
-        let parts = Parts::new(Mode::WriteBack);
+        let parts = Parts::new(Mode::WriteBack, PAGES, JOURNAL_BYTES);
         simulate(seed, || {
             let volume = parts.create();
             volume.write(3 * PAGE as u64, &filled(1), false).unwrap();
@@ -149,7 +101,7 @@ fn an_older_write_is_not_carried_out_over_one_past_the_flash() {
 #[test]
 fn a_journal_is_carried_out_only_if_nobody_wrote_without_it() {
     for is_opened_without in [false, true] {
-        let parts = Parts::new(Mode::WriteBack);
+        let parts = Parts::new(Mode::WriteBack, PAGES, JOURNAL_BYTES);
         simulate(1, || {
             let volume = parts.create();
             volume.write(3 * PAGE as u64, &filled(1), false).unwrap();
@@ -185,7 +137,7 @@ fn a_journal_is_carried_out_only_if_nobody_wrote_without_it() {
 /// 4. The older write is not carried out over the newer one. Without step 3 it is there.
 #[test]
 fn a_start_that_is_killed_leaves_the_journal_what_it_was() {
-    let parts = Parts::new(Mode::WriteBack);
+    let parts = Parts::new(Mode::WriteBack, PAGES, JOURNAL_BYTES);
     simulate(1, || {
         let volume = parts.create();
         volume.write(3 * PAGE as u64, &filled(1), false).unwrap();

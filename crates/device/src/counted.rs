@@ -1,8 +1,8 @@
 //! A device whose errors are counted, by kind: also those that its user gets over.
 //!
-//! Reads with a [`crate::ReadQueue`] are not counted here: one that fails is tried again by its user.
+//! Requests of a [`crate::FileQueue`] are not counted here: one that fails is tried again by its user.
 
-use crate::{Counters, Device, DeviceError, ErrorKind, Geometry, Io, QueuedFile};
+use crate::{Counters, Device, DeviceError, ErrorKind, Geometry, Io, QueuedFile, WritePlace};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -95,6 +95,18 @@ impl Device for CountedDevice {
 
     fn counters(&self) -> Counters {
         self.device.counters()
+    }
+
+    fn begin_write(&self, offset: u64, length: usize) -> Option<WritePlace> {
+        self.device.begin_write(offset, length)
+    }
+
+    fn write_begun(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.counted(self.device.write_begun(offset, data))
+    }
+
+    fn end_write(&self, offset: u64, data: &[u8], is_written: bool) -> Result<(), DeviceError> {
+        self.counted(self.device.end_write(offset, data, is_written))
     }
 
     fn queued(&self) -> Option<QueuedFile> {

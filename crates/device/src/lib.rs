@@ -41,5 +41,5 @@ pub use redo::RedoDevice;
 pub use signature::{
     BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, FirstBlock, is_cut_off, put_over, signature,
 };
-pub use traits::{Counters, Device, Geometry, Io};
-pub use uring::{Ended, QueuedFile, ReadQueue, UringDevice};
+pub use traits::{Counters, Device, Geometry, Io, WritePlace};
+pub use uring::{Ended, FileQueue, QueuedFile, UringDevice};

@@ -12,13 +12,14 @@
 //! - A read gives what is remembered: never older bytes, not even while a failure is not known yet.
 //! - A sync with nothing to make durable does not reach the device.
 //! - What is remembered is bounded. A write that finds no room syncs first, and fails if that fails.
-//! - While bytes are written again, no write of a user is under way: it could be the newer one.
+//! - While bytes are written again, no write of a user is under way: it could be the newer one. This also
+//!   holds for writes that their users carry out ([`Device::begin_write`]).
 //! - From a failed sync to the next good one, a [`WriteKeeper`] has all that is remembered, too, before the
 //!   write returns: for the program after a kill of this one.
 
 use crate::keeper::{WriteKeeper, sector_runs};
-use crate::{AlignedBuffer, Counters, Device, DeviceError, Geometry, Io, QueuedFile};
-use entresol_runtime::sync::{Mutex, Rank, RwLock, TinyMutex};
+use crate::{AlignedBuffer, Counters, Device, DeviceError, Geometry, Io, QueuedFile, WritePlace};
+use entresol_runtime::sync::{Begun, Mutex, Rank, RwLock, TinyMutex};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -61,6 +62,8 @@ pub struct RedoDevice<D> {
     blocks_max: usize,
     /// Held shared by writes, and alone while bytes are written again.
     turn: RwLock<()>,
+    /// Writes that their users carry out, which hold no turn.
+    begun_writes: Begun,
     blocks: TinyMutex<Blocks>,
     /// Blocks that are remembered: for looks without the lock.
     remembered: AtomicUsize,
@@ -206,6 +209,7 @@ impl<D: Device> RedoDevice<D> {
             device,
             blocks_max: (bytes / BLOCK_BYTES).max(1) as usize,
             turn: RwLock::new(Rank::RedoTurn, ()),
+            begun_writes: Begun::new(Rank::RedoTurn),
             blocks: TinyMutex::new(Rank::RedoBlocks, Blocks::default()),
             remembered: AtomicUsize::new(0),
             syncing: Mutex::new(Rank::RedoSync, ()),
@@ -266,6 +270,7 @@ impl<D: Device> RedoDevice<D> {
         }
         // The newest bytes: those of before may have been written over since.
         let _alone = self.turn.write();
+        self.begun_writes.await_none();
         self.with_blocks(Blocks::begin);
         self.keep_all();
         self.write_again()?;
@@ -330,6 +335,14 @@ impl<D: Device> RedoDevice<D> {
         self.keeper.as_deref().filter(|_| self.is_kept.load(SeqCst))
     }
 
+    /// The device has these bytes: they are remembered, and kept.
+    fn wrote(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.with_blocks(|blocks| blocks.remember(offset, data));
+        let Some(keeper) = self.keeper() else { return Ok(()) };
+        let end = (offset + data.len() as u64).div_ceil(BLOCK_BYTES);
+        keeper.wrote(offset / BLOCK_BYTES..end, &|number, bytes| self.copy_block(number, bytes))
+    }
+
     /// These bytes have been discarded, or made `zeros`.
     fn keep_cleared(&self, offset: u64, length: u64, zeros: bool) -> Result<(), DeviceError> {
         let Some(keeper) = self.keeper() else { return Ok(()) };
@@ -386,20 +399,44 @@ impl<D: Device> Device for RedoDevice<D> {
         }
         for io in batch {
             match io {
-                Io::Write { offset, data } => {
-                    self.with_blocks(|blocks| blocks.remember(*offset, data));
-                    if let Some(keeper) = self.keeper() {
-                        let end = (*offset + data.len() as u64).div_ceil(BLOCK_BYTES);
-                        keeper.wrote(*offset / BLOCK_BYTES..end, &|number, bytes| {
-                            self.copy_block(number, bytes)
-                        })?;
-                    }
-                }
+                Io::Write { offset, data } => self.wrote(*offset, data)?,
                 Io::Read { offset, buffer } => self.overlay(*offset, buffer),
             }
         }
         drop(shared);
         Ok(())
+    }
+
+    fn begin_write(&self, offset: u64, length: usize) -> Option<WritePlace> {
+        if self.remembered.load(SeqCst) >= self.blocks_max {
+            return None;
+        }
+        let _turn = self.turn.try_read()?;
+        if !self.begun_writes.begin() {
+            return None;
+        }
+        let place = self.device.begin_write(offset, length);
+        if place.is_none() {
+            self.begun_writes.end();
+        }
+        place
+    }
+
+    fn write_begun(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.device.write_begun(offset, data)
+    }
+
+    fn end_write(&self, offset: u64, data: &[u8], is_written: bool) -> Result<(), DeviceError> {
+        let ended = self.device.end_write(offset, data, is_written);
+        let kept = match is_written && ended.is_ok() {
+            true => self.wrote(offset, data),
+            false => {
+                self.is_unsettled.store(true, SeqCst);
+                ended
+            }
+        };
+        self.begun_writes.end();
+        kept
     }
 
     fn sync(&self) -> Result<(), DeviceError> {

@@ -1,6 +1,6 @@
 //! [`Device`] for a shared device.
 
-use crate::{Counters, Device, DeviceError, Geometry, Io, QueuedFile};
+use crate::{Counters, Device, DeviceError, Geometry, Io, QueuedFile, WritePlace};
 use std::sync::Arc;
 
 impl<D: Device + ?Sized> Device for Arc<D> {
@@ -33,6 +33,15 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn await_own_syncs(&self) -> Result<(), DeviceError> {
         (**self).await_own_syncs()
+    }
+    fn begin_write(&self, offset: u64, length: usize) -> Option<WritePlace> {
+        (**self).begin_write(offset, length)
+    }
+    fn write_begun(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        (**self).write_begun(offset, data)
+    }
+    fn end_write(&self, offset: u64, data: &[u8], is_written: bool) -> Result<(), DeviceError> {
+        (**self).end_write(offset, data, is_written)
     }
     fn queued(&self) -> Option<QueuedFile> {
         (**self).queued()

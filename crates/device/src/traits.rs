@@ -67,6 +67,15 @@ pub struct Counters {
     pub erases: u64,
 }
 
+/// Where the caller carries out a write that has begun ([`Device::begin_write`]).
+#[derive(Debug)]
+pub struct WritePlace {
+    /// The open file; `None`: only [`Device::write_begun`] can write.
+    pub file: Option<QueuedFile>,
+    /// Byte offset in the file.
+    pub offset: u64,
+}
+
 /// A block device. Its operations block: the caller waits until its requests are done, in either runtime.
 ///
 /// A completed write is readable at once. It is durable only when a later [`Device::sync`] has returned.
@@ -113,7 +122,24 @@ pub trait Device: Send + Sync {
     fn drop_cached(&self) -> Result<(), DeviceError>;
     /// The counters so far.
     fn counters(&self) -> Counters;
-    /// The open file that has the device's bytes, for reads with a [`crate::ReadQueue`]. `None`: there is no
+    /// Begins a write of `length` bytes that the caller carries out itself, by [`Device::write_begun`] or
+    /// with a [`crate::FileQueue`]. Never waits. `None`: only [`Device::write`] can do it now.
+    fn begin_write(&self, offset: u64, length: usize) -> Option<WritePlace> {
+        let _ = length;
+        Some(WritePlace { file: self.queued(), offset })
+    }
+    /// Carries out a write that has begun, in the caller's thread.
+    fn write_begun(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.write(offset, data)
+    }
+    /// A write that has begun has ended; each does once. Until then the caller waits for nothing but it.
+    /// `is_written` false: it has failed, or was not made, and the device may have any part of it. An error:
+    /// as one of [`Device::write`].
+    fn end_write(&self, offset: u64, data: &[u8], is_written: bool) -> Result<(), DeviceError> {
+        let _ = (offset, data, is_written);
+        Ok(())
+    }
+    /// The open file that has the device's bytes, for reads with a [`crate::FileQueue`]. `None`: there is no
     /// such file.
     fn queued(&self) -> Option<QueuedFile> {
         None

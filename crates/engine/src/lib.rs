@@ -71,7 +71,7 @@ pub use examine::{
 pub use forecast::Forecasts;
 pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use front_flash::FlashPlace;
-pub use interface::{Deletes, FLASH_READ_PAGES_MAX, LookedUp, PageCache};
+pub use interface::{AroundWrite, Deletes, FLASH_READ_PAGES_MAX, LookedUp, PageCache};
 pub use metrics::{Metric, MetricValue};
 pub use names::Names;
 pub use options::{DiskErrors, Flushed, TierOptions, flash_bytes};

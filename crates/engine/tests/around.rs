@@ -5,7 +5,8 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Mode, PageCache, PageSet, ReadRoute, TierOptions, disk_offset, flash_bytes,
+    Deletes, DiskLayer, FlashTier, Layer, Mode, PageCache, PageSet, ReadRoute, TierOptions, disk_offset,
+    flash_bytes,
 };
 use entresol_format::PageFormat;
 use std::sync::Arc;
@@ -142,4 +143,44 @@ fn failed_write_is_durable(mode: Mode, reading: ReadRoute, pages: u64, flushes: 
     drop(tier);
     disk.read(disk_offset(PageId(5), PAGE as u32), &mut buffer).unwrap();
     assert!(buffer == version(2), "{mode:?} {reading:?} {flushes}: {} is on disk", buffer[0]);
+}
+
+/// A caller carries out a write only of a page of which no crash finds an older copy: one in the cache is
+/// forgotten first, durably. Meanwhile no read brings the page in.
+#[test]
+fn a_caller_writes_no_page_of_which_a_crash_finds_a_copy() {
+    for mode in [Mode::WriteThrough, Mode::WriteBack] {
+        simulate(3, || {
+            let options =
+                TierOptions { page_format: PageFormat::Raw, mode, ..support::small(PolicyKind::FaceGsc, 64) };
+            let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+            let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
+            DiskLayer::create(disk.clone(), PAGE as u32).unwrap().close().unwrap();
+            let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+            (0..PAGES).for_each(|page| tier.write_pages(PageId(page), &filled(1)).unwrap());
+            let begin = |pages| tier.clone().begin_around(PageId(3), pages);
+            if mode == Mode::WriteBack {
+                assert!(begin(1).is_none(), "it is dirty");
+            }
+            tier.checkpoint().unwrap();
+            tier.destage(&PageSet::ALL).unwrap();
+            assert!(begin(1).is_none(), "a crash finds it");
+            tier.forget(PageId(3), PageId(3)).unwrap();
+            assert!(begin(1).is_none(), "its record is not durable");
+            tier.flush().unwrap();
+            assert!(begin(2).is_none(), "the next page is in the cache");
+            let around = begin(1).expect("no crash finds it");
+            assert!(begin(1).is_none(), "it is being written");
+            let mut buffer = vec![0; PAGE];
+            tier.read_pages(PageId(3), &mut buffer, ReadRoute::Populates).unwrap();
+            around.write_now(&filled(2)).unwrap();
+            around.end(&filled(2), true).unwrap();
+            assert!(!tier.is_on_flash(PageId(3)), "the read has met the older version");
+            drop(tier);
+            let tier = open(&flash, &disk, &options);
+            tier.read_pages(PageId(3), &mut buffer, ReadRoute::Populates).unwrap();
+            assert_eq!(buffer[0], 2);
+            tier.close().unwrap();
+        });
+    }
 }

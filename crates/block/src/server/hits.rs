@@ -1,27 +1,36 @@
-//! Hits that the thread of a connection reads itself, all that it has at once: no thread is woken for them.
+//! Requests that the thread of a connection carries out itself, all that it has at once: hits, which it reads
+//! from flash, and writes past the flash. No thread is woken for them.
 //!
 //! Invariants:
 //!
-//! - A hit that cannot be served from flash after all is carried out by a worker.
-//! - The thread of the connection waits for nothing but flash and its socket while a hit is under way: the
-//!   hit's reservation may be the one that the thread would wait for.
+//! - A request that cannot be carried out here after all is carried out by a worker.
+//! - The thread of the connection waits for nothing but devices and its socket while one is under way: the
+//!   request's reservation may be the one that the thread would wait for, and others wait for the pages that
+//!   a write holds.
 
 use super::Shared;
 use super::job::Job;
 use super::outgoing::Reply;
-use crate::volume::Ahead;
-use entresol_device::{Ended, ReadQueue};
+use crate::volume::{Ahead, Past};
+use entresol_device::{Ended, FileQueue};
 use std::io::Result;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+/// What the thread carries out.
+#[expect(clippy::large_enum_variant, reason = "hits are frequent: no allocation for each")]
+enum Own<'a> {
+    Read(Ahead<'a>),
+    Write(Past<'a>),
+}
+
 /// See the module's header.
 pub(super) struct Hits<'a> {
     shared: &'a Arc<Shared>,
-    /// `None`: the kernel does not permit it. Then workers read hits that arrive together.
-    queue: Option<ReadQueue<(Job, Ahead<'a>)>>,
+    /// `None`: the kernel does not permit it. Then workers read hits that arrive together, and write.
+    queue: Option<FileQueue<(Job, Own<'a>)>>,
     /// Received and not begun yet.
-    received: Vec<(Job, Ahead<'a>)>,
+    received: Vec<(Job, Own<'a>)>,
     /// The last ones were received one by one: the client waits for each reply.
     was_alone: bool,
     /// To be sent.
@@ -30,77 +39,112 @@ pub(super) struct Hits<'a> {
 
 impl<'a> Hits<'a> {
     pub fn new(shared: &'a Arc<Shared>) -> Self {
-        let queue = ReadQueue::new()
-            .inspect_err(|error| tracing::info!("workers read the flash, for there is no io_uring: {error}"));
+        let queue = FileQueue::new().inspect_err(|error| {
+            tracing::info!("workers read the flash, and write past it, for there is no io_uring: {error}");
+        });
         Self { shared, queue: queue.ok(), received: Vec::new(), was_alone: true, replies: Vec::new() }
     }
 
     /// Whether none is under way.
     pub fn is_idle(&self) -> bool {
-        self.received.is_empty() && self.queue.as_ref().is_none_or(ReadQueue::is_idle)
+        self.received.is_empty() && self.queue.as_ref().is_none_or(FileQueue::is_idle)
     }
 
-    /// Takes a request that was received, if it is a hit.
-    pub fn take(&mut self, job: Job) -> std::result::Result<(), Job> {
-        let Some((offset, length)) = job.is_small_read() else { return Err(job) };
-        match self.shared.volume.begin_read(offset, length) {
-            Some(ahead) => self.received.push((job, ahead)),
+    /// Takes a request that was received, if it is a hit, or a write past the flash that is not the only
+    /// request under way.
+    pub fn take(&mut self, job: Job, is_alone: bool) -> std::result::Result<(), Job> {
+        let volume = &self.shared.volume;
+        let begun = if let Some((offset, length)) = job.is_small_read() {
+            volume.begin_read(offset, length).map(Own::Read)
+        } else if let Some((offset, length)) = job.is_small_write().filter(|_| !is_alone)
+            && self.queue.is_some()
+        {
+            volume.begin_write(offset, length, job.is_sequential).map(Own::Write)
+        } else {
+            None
+        };
+        match begun {
+            Some(begun) => self.received.push((job, begun)),
             None => return Err(job),
         }
         Ok(())
     }
 
-    /// Begins the hits that were received. The only one of a client that waits for each reply is read at
+    /// Begins the requests that were received. The only hit of a client that waits for each reply is read at
     /// once.
     pub fn begin(&mut self) {
-        let is_alone = self.received.len() == 1 && self.queue.as_ref().is_none_or(ReadQueue::is_idle);
+        let is_alone = self.received.len() == 1 && self.queue.as_ref().is_none_or(FileQueue::is_idle);
         let mut received = std::mem::take(&mut self.received);
-        for (mut job, ahead) in received.drain(..) {
-            let file = ahead.file();
-            let (is_slow, parts) = (file.as_ref().is_none_or(|file| file.is_direct()), ahead.parts());
-            match (&mut self.queue, file) {
-                (None, _) | (_, None) if is_alone => self.read_now(job, ahead),
-                _ if is_alone && parts.len() == 1 && (self.was_alone || !is_slow) => {
-                    self.read_now(job, ahead)
-                }
-                (Some(queue), Some(file)) if queue.has_room(parts.len()) => {
-                    let data = std::mem::take(&mut job.reserved.data);
-                    queue.push(file, &parts, data, (job, ahead));
-                }
-                _ => self.shared.queue.push(job),
+        for (job, begun) in received.drain(..) {
+            match begun {
+                Own::Read(ahead) => self.begin_read(job, ahead, is_alone),
+                Own::Write(past) => self.begin_write(job, past),
             }
         }
         self.was_alone = is_alone;
         self.received = received;
     }
 
-    /// Waits until a hit was read, or until `socket` may have something to receive: then it returns true.
+    fn begin_read(&mut self, mut job: Job, ahead: Ahead<'a>, is_alone: bool) {
+        let file = ahead.file();
+        let (is_slow, parts) = (file.as_ref().is_none_or(|file| file.is_direct()), ahead.parts());
+        match (&mut self.queue, file) {
+            (None, _) | (_, None) if is_alone => self.read_now(job, ahead),
+            _ if is_alone && parts.len() == 1 && (self.was_alone || !is_slow) => self.read_now(job, ahead),
+            (Some(queue), Some(file)) if queue.has_room(parts.len()) => {
+                let data = std::mem::take(&mut job.reserved.data);
+                queue.push_read(file, &parts, data, (job, Own::Read(ahead)));
+            }
+            _ => self.shared.queue.push(job),
+        }
+    }
+
+    fn begin_write(&mut self, mut job: Job, past: Past<'a>) {
+        match (&mut self.queue, past.place()) {
+            (Some(queue), Some((file, offset))) if queue.has_room(1) => {
+                let data = std::mem::take(&mut job.reserved.data);
+                queue.push_write(file, offset, data, (job, Own::Write(past)));
+            }
+            _ => {
+                // Its pages are the worker's.
+                drop(past);
+                self.shared.queue.push(job);
+            }
+        }
+    }
+
+    /// Waits until a request has ended, or until `socket` may have something to receive: then it returns
+    /// true.
     pub fn wait(&mut self, socket: Option<BorrowedFd<'_>>) -> Result<bool> {
         let Some(queue) = &mut self.queue else { return Ok(true) };
         let is_ready = queue.wait(socket)?;
-        while let Some(Ended { of: (mut job, ahead), buffer, result }) =
-            self.queue.as_mut().and_then(ReadQueue::take_ended)
+        while let Some(Ended { of: (mut job, begun), buffer, result }) =
+            self.queue.as_mut().and_then(FileQueue::take_ended)
         {
             job.reserved.data = buffer;
-            self.end(job, ahead, result.is_ok());
+            self.end(job, begun, result.is_ok());
         }
         Ok(is_ready)
     }
 
     fn read_now(&mut self, mut job: Job, ahead: Ahead<'a>) {
         let result = ahead.read_now(&mut job.reserved.data);
-        self.end(job, ahead, result.is_ok());
+        self.end(job, Own::Read(ahead), result.is_ok());
     }
 
-    fn end(&mut self, mut job: Job, ahead: Ahead<'a>, is_read: bool) {
-        if is_read && self.shared.volume.end_read(ahead, &mut job.reserved.data) {
-            self.replies.push(job.into_reply());
-        } else {
-            self.shared.queue.push(job);
+    fn end(&mut self, mut job: Job, begun: Own<'a>, is_done: bool) {
+        let (volume, data) = (&self.shared.volume, &mut job.reserved.data);
+        let is_done = match begun {
+            Own::Read(ahead) => is_done && volume.end_read(ahead, data),
+            Own::Write(past) => volume.end_write(past, data, is_done),
+        };
+        match is_done {
+            true => self.replies.push(job.into_reply()),
+            false => self.shared.queue.push(job),
         }
     }
 
-    /// The replies of those that were read.
+    /// The replies of those that were carried out.
     pub fn replies(&mut self) -> std::vec::Drain<'_, Reply> {
         self.replies.drain(..)
     }

@@ -40,6 +40,16 @@ impl Job {
         }
     }
 
+    /// The range that it writes, if that is short and need not be durable.
+    pub fn is_small_write(&self) -> Option<(u64, u64)> {
+        match self.request.command {
+            Command::Write { offset, length, fua: false, .. } if length <= SMALL_BYTES_MAX => {
+                Some((offset, length.into()))
+            }
+            _ => None,
+        }
+    }
+
     /// A flush or a short write.
     pub fn is_small_change(&self) -> bool {
         match self.request.command {
@@ -49,11 +59,17 @@ impl Job {
         }
     }
 
-    /// The reply of a read whose data is there, that was not carried out by [`Job::run`].
+    /// The reply of a read whose data is there, or of a write that was made, which was not carried out by
+    /// [`Job::run`].
     pub fn into_reply(self) -> Reply {
         self.reserved.shared.counts.count(self.request.command);
-        let head = self.done();
-        Reply::new(head, Some(self.reserved), true)
+        let (head, has_data) = (self.done(), self.has_data());
+        Reply::new(head, Some(self.reserved), has_data)
+    }
+
+    /// Whether the data follows the head of its reply.
+    fn has_data(&self) -> bool {
+        matches!(self.request.command, Command::Read { .. })
     }
 
     /// Carries it out and replies. The reply of a request that panics is the end of its connection.
@@ -91,7 +107,7 @@ impl Job {
                 };
                 (replies.error(cookie, code, &shared.volume.told(&error)).to_vec(), false)
             }
-            Ok(()) => (self.done(), matches!(self.request.command, Command::Read { .. })),
+            Ok(()) => (self.done(), self.has_data()),
         }
     }
 

@@ -6,7 +6,7 @@
 //! | `accept` | listening sockets, and the thread that accepts |
 //! | `session` | one thread a connection: the handshake, then requests |
 //! | `receive` | requests, and the data of writes |
-//! | `hits` | hits that this thread reads itself, many at once |
+//! | `hits` | hits that this thread reads itself, and writes past the flash, many at once |
 //! | `job` | carrying out a request; the workers |
 //! | `ublk` | a block device of the kernel (feature `ublk`; else `no_ublk` refuses it) |
 //! | `connection` | the socket, the limits and the replies of a client; sends |

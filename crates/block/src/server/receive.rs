@@ -1,8 +1,8 @@
 //! The receiving side of a connection after its handshake: requests, and the data of writes, which is
 //! received into the buffer that it is written from.
 //!
-//! Invariant: the thread may wait for flash and its socket at a time. Before any other wait, it has ended the
-//! hits that it reads itself, and has sent their replies.
+//! Invariant: the thread may wait for devices and its socket at a time. Before any other wait, it has ended
+//! the hits that it reads itself, and the writes that it makes, and has sent their replies.
 //!
 //! A client that waits for each reply gets its short writes and its flushes carried out here: a worker would
 //! have to be woken for each. Where it sends more meanwhile, workers do it.
@@ -79,7 +79,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Receives more, and reads hits meanwhile. False: the client will send nothing more.
+    /// Receives more, and carries out hits and writes meanwhile. False: the client will send nothing more.
     fn fill(&mut self) -> Result<bool> {
         loop {
             self.hits.begin();
@@ -102,12 +102,12 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Sends the replies of hits that were read.
+    /// Sends the replies of requests that this thread has carried out.
     fn reply(&mut self) {
         self.connection.send(self.hits.replies());
     }
 
-    /// Ends all hits under way.
+    /// Ends all requests under way that this thread carries out.
     fn settle(&mut self) -> Result<()> {
         self.hits.begin();
         while !self.hits.is_idle() {
@@ -156,7 +156,9 @@ impl<'a> Receiver<'a> {
                 Ok(count) => at += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock && !self.hits.is_idle() => {
-                    self.settle()?
+                    self.hits.begin();
+                    self.hits.wait(Some(self.connection.stream.descriptor()))?;
+                    self.reply();
                 }
                 Err(error) => return Err(error),
             }
@@ -170,7 +172,7 @@ impl<'a> Receiver<'a> {
         let is_last = self.received.bytes().is_empty() && self.hits.is_idle();
         let is_alone = is_last && self.connection.limits.under_way() == 1;
         self.alone = if is_alone { self.alone.saturating_add(1) } else { 0 };
-        let Err(job) = self.hits.take(job) else { return };
+        let Err(job) = self.hits.take(job, is_alone) else { return };
         let is_cached = |(offset, length)| self.shared.volume.is_cached(offset, length);
         if is_last && job.is_small_read().is_some_and(is_cached) {
             job.run();

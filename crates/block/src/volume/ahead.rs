@@ -1,14 +1,21 @@
-//! Reads from flash that the caller carries out, many at once.
+//! Reads from flash, and writes past it, that the caller carries out, many at once.
 //!
-//! Invariant: as [`Volume::read`] at the time of the begin. It may end after the cache was drained, detached
-//! or opened in another mode: it then returns the volume's content at its begin.
+//! Invariants:
+//!
+//! - A read is as [`Volume::read`] at the time of the begin. It may end after the cache was drained, detached
+//!   or opened in another mode: it then returns the volume's content at its begin.
+//! - A write is as [`Volume::write`]: it holds its pages until it has ended, and its record is in the journal
+//!   by then. A change of the cache waits for it. One that fails in any step is carried out anew, by
+//!   [`Volume::carry_out`], and has its error from there.
 
+use super::ranges::Held;
 use super::{Cache, Volume};
-use crate::steer::UnderWay;
+use crate::steer::{UnderWay, Why};
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
 use entresol_device::{DeviceError, QueuedFile, ReadPart};
-use entresol_engine::{FLASH_READ_PAGES_MAX, LookedUp, ReadCounts};
+use entresol_engine::{AroundWrite, FLASH_READ_PAGES_MAX, LookedUp, Mode, ReadCounts};
+use entresol_runtime::{Time, now};
 
 /// Whole pages that are being read from flash, by the caller.
 pub struct Ahead<'a> {
@@ -34,6 +41,41 @@ impl Ahead<'_> {
     /// The device's.
     pub fn read_now(&self, data: &mut [u8]) -> Result<(), DeviceError> {
         self.found.read_now(data)
+    }
+}
+
+/// Whole pages that are being written past the flash, by the caller.
+pub struct Past<'a> {
+    volume: &'a Volume,
+    // Dropped in this order: the pages are held until the write has ended.
+    around: Option<AroundWrite>,
+    _held: Held<'a>,
+    offset: u64,
+    pages: u64,
+    is_recorded: bool,
+    why: Why,
+    begin: Time,
+}
+
+impl Past<'_> {
+    /// The disk's file, and the offset there; `None`: only [`Past::write_now`] can write.
+    pub fn place(&self) -> Option<(QueuedFile, u64)> {
+        self.around.as_ref()?.place()
+    }
+
+    /// Writes it in the caller's thread.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn write_now(&self, data: &[u8]) -> Result<(), DeviceError> {
+        self.around.as_ref().map_or(Ok(()), |around| around.write_now(data))
+    }
+}
+
+impl Drop for Past<'_> {
+    fn drop(&mut self) {
+        self.around = None;
+        self.volume.begun_writes.end();
     }
 }
 
@@ -63,5 +105,40 @@ impl Volume {
             self.steering.was_read(&ReadCounts { flash: pages, ..ReadCounts::default() }, &under_way);
         }
         is_proved
+    }
+
+    /// Begins a write that is not durable before a flush. `None`: it does not bypass the cache, or has to
+    /// wait, or is no write of whole pages, or the volume is being reconfigured. Use [`Volume::carry_out`].
+    /// Until it has ended, the caller waits for nothing but its writes.
+    pub fn begin_write(&self, offset: u64, length: u64, is_sequential: bool) -> Option<Past<'_>> {
+        let held = self.cache.try_read()?;
+        let Some(Cache { tier, options, .. }) = &*held else { return None };
+        let is_whole = length > 0 && (offset | length).is_multiple_of(self.page_bytes);
+        if !is_whole || self.cached_part(held.as_ref(), offset, length) != length {
+            return None;
+        }
+        self.steering.tick_if_due(&**tier);
+        let why = self.why_around(&**tier, is_sequential)?;
+        let (first, pages) = (offset / self.page_bytes, length / self.page_bytes);
+        let _held = self.ranges.try_hold(first..first + pages)?;
+        let begin = now();
+        let around = tier.clone().begin_around(PageId(first), pages)?;
+        if !self.begun_writes.begin() {
+            return None;
+        }
+        let is_recorded = options.mode() == Mode::WriteBack;
+        Some(Past { volume: self, around: Some(around), _held, offset, pages, is_recorded, why, begin })
+    }
+
+    /// The caller has written the begun write, or has failed to. False: it has to be carried out anew, by
+    /// [`Volume::carry_out`].
+    pub fn end_write(&self, mut past: Past<'_>, data: &[u8], is_written: bool) -> bool {
+        let Some(around) = past.around.take() else { return false };
+        if around.end(data, is_written).is_err() || !is_written {
+            return false;
+        }
+        self.steering.was_written(past.pages, past.pages, past.begin, Some(past.why));
+        // Without room in the journal it would have to wait for a flush.
+        !past.is_recorded || self.try_record_elsewhere(past.offset, data.len() as u64)
     }
 }

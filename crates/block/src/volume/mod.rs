@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `ahead` | reads from flash that the caller carries out, many at once |
+//! | `ahead` | reads from flash, and writes past it, that the caller carries out, many at once |
 //! | `devices` | the devices, and their errors |
 //! | `error` | why a request was not carried out |
 //! | `metrics` | the metrics of a volume |
@@ -48,7 +48,7 @@ mod status;
 mod trim;
 mod without_cache;
 
-pub use ahead::Ahead;
+pub use ahead::{Ahead, Past};
 pub(crate) use devices::DevicePaths;
 pub use error::VolumeError;
 pub use options::CacheOptions;
@@ -66,7 +66,7 @@ use direct::Direct;
 use entresol_core::PageId;
 use entresol_device::{BufferPool, Device, RedoDevice};
 use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, ReadRoute, RedoLog, TierError};
-use entresol_runtime::sync::{Mutex, Rank, RwLock};
+use entresol_runtime::sync::{Begun, Mutex, Rank, RwLock};
 use entresol_runtime::{Time, now};
 use ranges::Ranges;
 use seen::Seen;
@@ -95,6 +95,8 @@ pub struct Volume {
     bytes: AtomicU64,
     /// `None`: the disk alone serves. Held shared by each request.
     cache: RwLock<Option<Cache>>,
+    /// Writes past the flash that their callers carry out: they do not hold the cache.
+    begun_writes: Begun,
     /// Held by the change that is under way.
     turns: Mutex<()>,
     /// The volume is being closed.
@@ -215,6 +217,7 @@ impl Volume {
             seen: Seen::of(cache.as_ref()),
             devices,
             cache: RwLock::new(Rank::Volume, cache),
+            begun_writes: Begun::new(Rank::InFlight),
             turns: Mutex::new(Rank::VolumeChange, ()),
             is_closing: AtomicBool::new(false),
             direct,
@@ -392,15 +395,19 @@ impl Volume {
         bytes: &[u8],
         is_sequential: bool,
     ) -> Result<bool, VolumeError> {
-        let at_ceiling = || tier.is_at_ceiling().then_some(Why::DirtyLimit);
-        let (why, begin): (Option<Why>, _) =
-            (self.steering.writing(is_sequential).or_else(at_ceiling), now());
+        let (why, begin) = (self.why_around(tier, is_sequential), now());
         let around = match why {
             None => tier.write_pages(PageId(piece.page), bytes).map(|()| 0)?,
             Some(_) => tier.write_around(PageId(piece.page), bytes)?,
         };
         self.steering.was_written(piece.pages, around, begin, why);
         Ok(around == piece.pages)
+    }
+
+    /// Why a write of whole pages bypasses the cache, if it does.
+    fn why_around(&self, tier: &dyn PageCache, is_sequential: bool) -> Option<Why> {
+        let at_ceiling = || tier.is_at_ceiling().then_some(Why::DirtyLimit);
+        self.steering.writing(is_sequential).or_else(at_ceiling)
     }
 
     /// All earlier writes are durable when it returns.

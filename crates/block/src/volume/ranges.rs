@@ -31,6 +31,18 @@ impl Ranges {
         Self(TinyMutex::new(Rank::BlockRanges, State { next: 0, entries: Vec::new() }))
     }
 
+    /// Holds these pages, if no other writer holds or awaits one of them. Never waits.
+    pub fn try_hold(&self, pages: Range<u64>) -> Option<Held<'_>> {
+        let mut state = self.0.lock();
+        if state.entries.iter().any(|entry| overlap(&entry.pages, &pages)) {
+            return None;
+        }
+        let ticket = state.next;
+        state.next += 1;
+        state.entries.push(Entry { ticket, pages, waiting: None });
+        Some(Held(self, ticket))
+    }
+
     /// Waits until no page of `pages` is held by another writer.
     pub fn hold(&self, pages: Range<u64>) -> Held<'_> {
         entresol_runtime::may_preempt();
@@ -50,16 +62,19 @@ impl Ranges {
     }
 }
 
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
 impl State {
     /// Takes the range if no earlier one overlaps it. Returns whether it is held.
     fn take(&mut self, ticket: u64, pages: &Range<u64>) -> bool {
-        let overlaps = |other: &Range<u64>| other.start < pages.end && pages.start < other.end;
         for entry in &mut self.entries {
             if entry.ticket == ticket {
                 entry.waiting = None;
                 return true;
             }
-            if overlaps(&entry.pages) {
+            if overlap(&entry.pages, pages) {
                 return false;
             }
         }

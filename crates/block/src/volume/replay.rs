@@ -227,6 +227,12 @@ impl Volume {
         self.append(cache, (Kind::Elsewhere, offset, length), &[])
     }
 
+    /// As [`Volume::record_elsewhere`], without waiting for room. False: it could not be recorded.
+    pub(super) fn try_record_elsewhere(&self, offset: u64, length: u64) -> bool {
+        let append = |journal: &Journal| journal.append(Kind::Elsewhere, offset, length, &[]);
+        self.journal.as_ref().is_none_or(|journal| append(journal).unwrap_or(false))
+    }
+
     fn append(
         &self,
         cache: &Cache,

@@ -109,7 +109,9 @@ impl Volume {
 
     /// Waits for the requests under way, and holds the cache alone.
     pub(super) fn change(&self, _: &Turn<'_>) -> Changing<'_> {
-        Changing { volume: self, held: self.cache.write() }
+        let held = self.cache.write();
+        self.begun_writes.await_none();
+        Changing { volume: self, held }
     }
 }
 

@@ -9,7 +9,7 @@
 
 mod queue;
 
-pub use queue::{Ended, QueuedFile, ReadQueue};
+pub use queue::{Ended, FileQueue, QueuedFile};
 
 use crate::file::{FileOptions, OpenFile, adjacent_writes};
 use crate::{Counters, Device, DeviceError, Geometry, Io, bounce};

@@ -1,9 +1,9 @@
-//! Reads of one thread that are under way together, while the thread also waits for a socket.
+//! Reads and writes of one thread that are under way together, while the thread also waits for a socket.
 //!
 //! Invariants:
 //!
-//! - The queue owns the buffer of a read, and holds its file open, from its begin to its end. If the ring
-//!   cannot be waited for, buffers that the kernel may still write to are never freed.
+//! - The queue owns the buffer of a request, and holds its file open, from its begin to its end. If the ring
+//!   cannot be waited for, buffers that the kernel may still use are never freed.
 //! - There are never more parts under way than the ring has room for.
 
 use super::{is_temporary, is_to_be_repeated};
@@ -20,19 +20,19 @@ use std::sync::Arc;
 
 /// Parts under way at once.
 const PARTS_UNDER_WAY_MAX: u32 = 256;
-/// Most parts of a read.
+/// Most parts of a request.
 const PARTS_MAX: usize = 16;
-/// Bits of an entry's user data that number the part; the others number the read.
+/// Bits of an entry's user data that number the part; the others number the request.
 const PART_BITS: u32 = 8;
 /// User data of the socket's entry.
 const SOCKET: u64 = u64::MAX;
 
-/// An open file that reads can be queued for.
+/// An open file that requests can be queued for.
 #[derive(Clone, Debug)]
 pub struct QueuedFile(pub(crate) Arc<OpenFile>);
 
 impl QueuedFile {
-    /// Whether reads are of the device itself, and take its time, even if they were made before.
+    /// Whether requests are of the device itself, and take its time, even if they were made before.
     pub fn is_direct(&self) -> bool {
         self.0.is_direct
     }
@@ -43,18 +43,26 @@ impl QueuedFile {
     }
 }
 
-/// A read that has ended.
+/// A request that has ended.
 pub struct Ended<T> {
     /// The tag of its push.
     pub of: T,
     /// The memory it was pushed with.
     pub buffer: AlignedBuffer,
-    /// Whether all of it was read.
+    /// Whether all of it was read, or written.
     pub result: Result<(), DeviceError>,
 }
 
-struct Read<T> {
+/// The direction of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Read,
+    Write,
+}
+
+struct Pushed<T> {
     of: T,
+    way: Way,
     file: QueuedFile,
     buffer: AlignedBuffer,
     parts: ArrayVec<ReadPart, PARTS_MAX>,
@@ -63,14 +71,14 @@ struct Read<T> {
 }
 
 /// See the module's header.
-pub struct ReadQueue<T> {
+pub struct FileQueue<T> {
     ring: IoUring,
     /// By number; `None`: the number is free.
-    reads: Vec<Option<Read<T>>>,
+    pushed: Vec<Option<Pushed<T>>>,
     free: Vec<usize>,
     ended: VecDeque<Ended<T>>,
     parts_under_way: usize,
-    /// Parts that were not submitted yet, some of them to be read from a device itself.
+    /// Parts that were not submitted yet, some of them of a device itself.
     has_direct: bool,
     /// An entry for the socket is under way.
     awaits_socket: bool,
@@ -78,8 +86,8 @@ pub struct ReadQueue<T> {
     of_one_thread: PhantomData<*const ()>,
 }
 
-impl<T> ReadQueue<T> {
-    /// A queue for reads of the calling thread.
+impl<T> FileQueue<T> {
+    /// A queue for requests of the calling thread.
     ///
     /// # Errors
     /// If the kernel does not permit io_uring.
@@ -89,7 +97,7 @@ impl<T> ReadQueue<T> {
             IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(PARTS_UNDER_WAY_MAX + 1);
         Ok(Self {
             ring: deferred.or_else(|_| IoUring::new(PARTS_UNDER_WAY_MAX + 1))?,
-            reads: Vec::new(),
+            pushed: Vec::new(),
             free: Vec::new(),
             ended: VecDeque::new(),
             parts_under_way: 0,
@@ -99,12 +107,12 @@ impl<T> ReadQueue<T> {
         })
     }
 
-    /// Whether no read is under way, and none has ended that was not taken.
+    /// Whether no request is under way, and none has ended that was not taken.
     pub fn is_idle(&self) -> bool {
         self.parts_under_way == 0 && self.ended.is_empty()
     }
 
-    /// Whether a read of so many parts may begin now.
+    /// Whether a request of so many parts may begin now.
     pub fn has_room(&self, parts: usize) -> bool {
         parts <= PARTS_MAX && self.parts_under_way + parts <= PARTS_UNDER_WAY_MAX as usize
     }
@@ -113,44 +121,61 @@ impl<T> ReadQueue<T> {
     ///
     /// # Panics
     /// If there is no room, or the parts do not fill the buffer.
-    pub fn push(&mut self, file: QueuedFile, parts: &[ReadPart], mut buffer: AlignedBuffer, of: T) {
+    pub fn push_read(&mut self, file: QueuedFile, parts: &[ReadPart], buffer: AlignedBuffer, of: T) {
+        self.push(Way::Read, file, parts, buffer, of);
+    }
+
+    /// Begins a write of the aligned `buffer`, which is submitted with the next wait.
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub fn push_write(&mut self, file: QueuedFile, offset: u64, buffer: AlignedBuffer, of: T) {
+        self.push(Way::Write, file, &[ReadPart { offset, length: buffer.len() }], buffer, of);
+    }
+
+    fn push(&mut self, way: Way, file: QueuedFile, parts: &[ReadPart], mut buffer: AlignedBuffer, of: T) {
         assert!(
             self.has_room(parts.len()),
             "{} parts, where {} are under way",
             parts.len(),
             self.parts_under_way
         );
-        if let Err(error) = begin(&file.0, parts, &mut buffer) {
+        if let Err(error) = begin(way, &file.0, parts, &mut buffer) {
             self.ended.push_back(Ended { of, buffer, result: Err(error) });
             return;
         }
         self.has_direct |= file.is_direct();
         let parts = parts.iter().copied().collect::<ArrayVec<_, PARTS_MAX>>();
-        let read = Read { of, file, buffer, parts_under_way: parts.len(), parts, result: Ok(()) };
+        let pushed = Pushed { of, way, file, buffer, parts_under_way: parts.len(), parts, result: Ok(()) };
         let number = self.free.pop().unwrap_or_else(|| {
-            self.reads.push(None);
-            self.reads.len() - 1
+            self.pushed.push(None);
+            self.pushed.len() - 1
         });
-        let read = self.reads[number].insert(read);
-        let descriptor = types::Fd(read.file.0.file.as_raw_fd());
+        let pushed = self.pushed[number].insert(pushed);
+        let descriptor = types::Fd(pushed.file.0.file.as_raw_fd());
         let mut at = 0;
-        for (index, part) in read.parts.iter().enumerate() {
-            let bytes = &mut read.buffer[at..at + part.length];
+        for (index, part) in pushed.parts.iter().enumerate() {
+            let bytes = &mut pushed.buffer[at..at + part.length];
             at += part.length;
-            let entry = opcode::Read::new(descriptor, bytes.as_mut_ptr(), part.length as u32)
-                .offset(part.offset)
-                .build()
-                .user_data((number << PART_BITS | index) as u64);
-            // SAFETY: the entry points into the heap memory of the read's buffer and names its file's
-            // descriptor. Both stay in `reads`, untouched, until the entry's completion was taken
+            let entry = match way {
+                Way::Read => opcode::Read::new(descriptor, bytes.as_mut_ptr(), part.length as u32)
+                    .offset(part.offset)
+                    .build(),
+                Way::Write => opcode::Write::new(descriptor, bytes.as_ptr(), part.length as u32)
+                    .offset(part.offset)
+                    .build(),
+            };
+            let entry = entry.user_data((number << PART_BITS | index) as u64);
+            // SAFETY: the entry points into the heap memory of the request's buffer and names its file's
+            // descriptor. Both stay in `pushed`, untouched, until the entry's completion was taken
             // (`completed`), or for ever (`drop`).
-            let pushed = unsafe { self.ring.submission().push(&entry) };
-            pushed.expect("the ring has room for all parts that may be under way, and the socket");
+            let queued = unsafe { self.ring.submission().push(&entry) };
+            queued.expect("the ring has room for all parts that may be under way, and the socket");
         }
-        self.parts_under_way += read.parts.len();
+        self.parts_under_way += pushed.parts.len();
     }
 
-    /// Submits the pushed reads. Waits until a read has ended, or until `socket` has something to receive, or
+    /// Submits the pushed requests. Waits until one has ended, or until `socket` has something to receive, or
     /// is at its end. Returns whether the latter may be the case.
     ///
     /// # Errors
@@ -158,7 +183,7 @@ impl<T> ReadQueue<T> {
     pub fn wait(&mut self, socket: Option<BorrowedFd<'_>>) -> std::io::Result<bool> {
         let mut is_ready = false;
         if !self.has_direct {
-            // Pages in the page cache are read by the submission itself.
+            // Pages in the page cache are read or written by the submission itself.
             submit(&self.ring, 0)?;
             self.take_completions(&mut is_ready);
         }
@@ -181,7 +206,7 @@ impl<T> ReadQueue<T> {
         Ok(is_ready)
     }
 
-    /// A read that has ended, each once.
+    /// A request that has ended, each once.
     pub fn take_ended(&mut self) -> Option<Ended<T>> {
         self.ended.pop_front()
     }
@@ -201,28 +226,33 @@ impl<T> ReadQueue<T> {
     }
 
     fn completed(&mut self, number: usize, part: usize, result: i32) {
-        let read = self.reads[number].as_mut().expect("a part that is under way is of a read");
-        let at = read.parts[..part].iter().map(|part| part.length).sum::<usize>();
-        let ReadPart { offset, length } = read.parts[part];
-        let file = &read.file.0;
+        let pushed = self.pushed[number].as_mut().expect("a part that is under way is of a request");
+        let at = pushed.parts[..part].iter().map(|part| part.length).sum::<usize>();
+        let ReadPart { offset, length } = pushed.parts[part];
+        let file = &pushed.file.0;
         let ended = match result {
             result if result >= 0 && result as usize >= length => Ok(()),
             result if result >= 0 || is_to_be_repeated(result) => {
                 let done = result.max(0) as usize;
-                file.read_at(offset + done as u64, &mut read.buffer[at + done..at + length])
+                let (offset, rest) = (offset + done as u64, &mut pushed.buffer[at + done..at + length]);
+                match pushed.way {
+                    Way::Read => file.read_at(offset, rest),
+                    Way::Write => file.write_at(offset, rest),
+                }
             }
             result => {
                 let error = std::io::Error::from_raw_os_error(-result);
-                Err(file.error("read", offset, length as u64, error))
+                let operation = if pushed.way == Way::Read { "read" } else { "write" };
+                Err(file.error(operation, offset, length as u64, error))
             }
         };
-        if read.result.is_ok() {
-            read.result = ended;
+        if pushed.result.is_ok() {
+            pushed.result = ended;
         }
-        read.parts_under_way -= 1;
+        pushed.parts_under_way -= 1;
         self.parts_under_way -= 1;
-        if read.parts_under_way == 0
-            && let Some(Read { of, file, buffer, result, .. }) = self.reads[number].take()
+        if pushed.parts_under_way == 0
+            && let Some(Pushed { of, file, buffer, result, .. }) = self.pushed[number].take()
         {
             file.0.busy.end();
             self.free.push(number);
@@ -231,16 +261,19 @@ impl<T> ReadQueue<T> {
     }
 }
 
-/// Checks and counts a read. The file is busy until it has ended.
-fn begin(file: &OpenFile, parts: &[ReadPart], buffer: &mut [u8]) -> Result<(), DeviceError> {
+/// Checks and counts a request. The file is busy until it has ended.
+fn begin(way: Way, file: &OpenFile, parts: &[ReadPart], buffer: &mut [u8]) -> Result<(), DeviceError> {
     let mut ios = ArrayVec::<Io<'_>, PARTS_MAX>::new();
     let mut rest = buffer;
     for part in parts {
         let (bytes, later) = rest.split_at_mut(part.length);
-        ios.push(Io::Read { offset: part.offset, buffer: bytes });
+        ios.push(match way {
+            Way::Read => Io::Read { offset: part.offset, buffer: bytes },
+            Way::Write => Io::Write { offset: part.offset, data: bytes },
+        });
         rest = later;
     }
-    assert!(rest.is_empty(), "the parts of a read leave {} bytes of its buffer", rest.len());
+    assert!(rest.is_empty(), "the parts of a request leave {} bytes of its buffer", rest.len());
     file.begin(&ios).map(Busy::goes_on)
 }
 
@@ -251,12 +284,12 @@ fn submit(ring: &IoUring, wanted: usize) -> std::io::Result<()> {
     }
 }
 
-impl<T> Drop for ReadQueue<T> {
+impl<T> Drop for FileQueue<T> {
     fn drop(&mut self) {
         while self.parts_under_way > 0 {
             self.ended.clear();
             if self.wait(None).is_err() {
-                std::mem::take(&mut self.reads).into_iter().for_each(std::mem::forget);
+                std::mem::take(&mut self.pushed).into_iter().for_each(std::mem::forget);
                 return;
             }
         }
@@ -291,13 +324,13 @@ mod tests {
     fn reads_of_several_parts_fill_their_buffers() {
         for direct in [false, true] {
             let (_folder, file) = file(direct);
-            let mut queue = ReadQueue::new().unwrap();
+            let mut queue = FileQueue::new().unwrap();
             let mut begun = 0;
             let mut ended = 0;
             while ended < 1000 {
                 while begun < 1000 && queue.has_room(3) {
                     let parts = [part(begun % 290, 2), part(7, 1), part(begun % 300, 1)];
-                    queue.push(file.clone(), &parts, AlignedBuffer::new(4 * PAGE), begun);
+                    queue.push_read(file.clone(), &parts, AlignedBuffer::new(4 * PAGE), begun);
                     begun += 1;
                 }
                 queue.wait(None).unwrap();
@@ -317,9 +350,9 @@ mod tests {
     #[test]
     fn an_error_is_that_of_its_read() {
         let (_folder, file) = file(false);
-        let mut queue = ReadQueue::new().unwrap();
-        queue.push(file.clone(), &[part(PAGES, 1)], AlignedBuffer::new(PAGE), 0);
-        queue.push(file.clone(), &[part(1, 1)], AlignedBuffer::new(PAGE), 1);
+        let mut queue = FileQueue::new().unwrap();
+        queue.push_read(file.clone(), &[part(PAGES, 1)], AlignedBuffer::new(PAGE), 0);
+        queue.push_read(file.clone(), &[part(1, 1)], AlignedBuffer::new(PAGE), 1);
         let mut results = [None, None];
         while results.iter().any(Option::is_none) {
             queue.wait(None).unwrap();
@@ -335,11 +368,11 @@ mod tests {
     fn a_socket_ends_the_wait() {
         let (_folder, file) = file(true);
         let (mut client, server) = UnixStream::pair().unwrap();
-        let mut queue = ReadQueue::new().unwrap();
+        let mut queue = FileQueue::new().unwrap();
         let mut was_ready = false;
         client.write_all(b"x").unwrap();
         for at in 0..1000 {
-            queue.push(file.clone(), &[part(at % PAGES, 1)], AlignedBuffer::new(PAGE), at);
+            queue.push_read(file.clone(), &[part(at % PAGES, 1)], AlignedBuffer::new(PAGE), at);
             was_ready |= queue.wait(Some(server.as_fd())).unwrap();
             while queue.take_ended().is_some() {}
             while !queue.has_room(1) {
@@ -352,6 +385,6 @@ mod tests {
         while !queue.has_room(1) {
             queue.wait(None).unwrap();
         }
-        queue.push(file, &[part(0, 16)], AlignedBuffer::new(16 * PAGE), 0);
+        queue.push_read(file, &[part(0, 16)], AlignedBuffer::new(16 * PAGE), 0);
     }
 }

@@ -4,7 +4,7 @@
 use crate::names::Names;
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, PageId};
-use entresol_device::{Device, DeviceError, Io};
+use entresol_device::{Device, DeviceError, Io, WritePlace};
 use entresol_format::LogPosition;
 use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_format::layout::disk_offset;
@@ -74,6 +74,31 @@ pub trait Home: Send + Sync {
     ) -> Result<(), DeviceError> {
         let pages = data.chunks_exact(page_bytes).zip(first.0..).map(|(data, page)| (PageId(page), data));
         self.write(&pages.collect::<Vec<_>>(), names)
+    }
+
+    /// Begins a write of `length` bytes from the page `first` on, which the caller carries out
+    /// ([`Device::begin_write`]). `None`: only [`Home::write_run`] can do it now.
+    fn begin_write(&self, first: PageId, length: usize) -> Option<WritePlace> {
+        let _ = (first, length);
+        None
+    }
+
+    /// See [`Device::write_begun`].
+    ///
+    /// # Errors
+    /// The device's.
+    fn write_begun(&self, first: PageId, data: &[u8]) -> Result<(), DeviceError> {
+        let _ = (first, data);
+        unreachable!("no write has begun")
+    }
+
+    /// See [`Device::end_write`].
+    ///
+    /// # Errors
+    /// As [`Home::write`].
+    fn end_write(&self, first: PageId, data: &[u8], is_written: bool) -> Result<(), DeviceError> {
+        let _ = (first, data, is_written);
+        Ok(())
     }
 
     /// Makes all completed writes durable, those of the label, too.
@@ -158,6 +183,18 @@ impl Home for WholeDisk {
 
     fn write_run(&self, first: PageId, data: &[u8], _: usize, _: &dyn Names) -> Result<(), DeviceError> {
         self.device.write(self.offset(first), data)
+    }
+
+    fn begin_write(&self, first: PageId, length: usize) -> Option<WritePlace> {
+        self.device.begin_write(self.offset(first), length)
+    }
+
+    fn write_begun(&self, first: PageId, data: &[u8]) -> Result<(), DeviceError> {
+        self.device.write_begun(self.offset(first), data)
+    }
+
+    fn end_write(&self, first: PageId, data: &[u8], is_written: bool) -> Result<(), DeviceError> {
+        self.device.end_write(self.offset(first), data, is_written)
     }
 
     fn sync(&self) -> Result<(), DeviceError> {

@@ -25,16 +25,14 @@ use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
 use crate::syncs::Syncs;
 use crate::{TierError, points};
-use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
-use entresol_format::checksum;
+use entresol_device::{Counters, Device, DeviceError, Geometry, Io, WritePlace};
 use entresol_format::fingerprint::{
-    COPIES, COPY_STRIDE, Fingerprint, LABEL_FILE_BYTES, SECTOR_BYTES, Sums, UNKNOWN, sectors,
+    COPIES, COPY_STRIDE, Fingerprint, LABEL_FILE_BYTES, Sums, UNKNOWN, sectors,
 };
 use entresol_format::label::{LABEL_AREA_BYTES, Label};
-use entresol_runtime::sync::{Mutex, Rank, RwLock};
+use entresol_runtime::sync::{Begun, Mutex, Rank, RwLock};
 use entresol_runtime::{Time, now, random};
-use print::{read_print, read_sums};
-use std::ops::Range;
+use print::{places, read_print, read_sums, sums_of};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -51,6 +49,8 @@ pub struct InPlaceDisk {
     /// The sectors of the fingerprint, in ascending order. Held shared by each write, alone while the disk
     /// grows.
     sectors: RwLock<Box<[u64]>>,
+    /// Writes past the fingerprint that their users carry out.
+    begun_writes: Begun,
     state: Mutex<State>,
     /// The file may have an older fingerprint, of other sectors.
     is_unwritten: AtomicBool,
@@ -196,7 +196,8 @@ impl InPlaceDisk {
         let sectors = RwLock::new(Rank::FingerprintSectors, places.into());
         let syncs = Syncs::of(disk.keeps_unsynced());
         let (state, is_unwritten) = (Mutex::new(Rank::Fingerprint, state), AtomicBool::new(false));
-        Self { disk, file, sectors, state, is_unwritten, syncs }
+        let begun_writes = Begun::new(Rank::Fingerprint);
+        Self { disk, file, sectors, begun_writes, state, is_unwritten, syncs }
     }
 
     /// Whether all syncs of the disk so far have succeeded, of all callers.
@@ -316,25 +317,6 @@ impl InPlaceDisk {
     }
 }
 
-/// The places in the fingerprint with these `sectors` of those in these bytes of the disk.
-fn places(sectors: &[u64], offset: u64, length: usize) -> Range<usize> {
-    let end = offset + length as u64;
-    let first = sectors.partition_point(|sector| (sector + 1) * SECTOR_BYTES <= offset);
-    let last = sectors.partition_point(|sector| sector * SECTOR_BYTES < end);
-    first..last.max(first)
-}
-
-/// The places in the fingerprint of the sectors that `data` at `offset` covers, with their new checksums.
-fn sums_of<'a>(
-    sectors: &'a [u64],
-    (offset, data): (u64, &'a [u8]),
-) -> impl Iterator<Item = (usize, u32)> + 'a {
-    places(sectors, offset, data.len()).map(move |place| {
-        let from = (sectors[place] * SECTOR_BYTES - offset) as usize;
-        (place, checksum::of(&data[from..from + SECTOR_BYTES as usize]))
-    })
-}
-
 impl State {
     /// Writes both copies of the fingerprint, one durable before the other begins: whichever is torn, or
     /// becomes unreadable, the other one has all contents that the disk may have. After a failure the same
@@ -427,6 +409,31 @@ impl Device for InPlaceDisk {
                 state.unknown[places(sectors, *offset, data.len())].fill(true);
             }
         })
+    }
+
+    fn begin_write(&self, offset: u64, length: usize) -> Option<WritePlace> {
+        let sectors = self.sectors.try_read()?;
+        let offset = offset.checked_sub(LABEL_AREA_BYTES)?;
+        // The file gets the new checksums before the disk is written.
+        let touches = !places(&sectors, offset, length).is_empty() || self.is_unwritten.load(SeqCst);
+        if touches || !self.begun_writes.begin() {
+            return None;
+        }
+        let place = self.disk.begin_write(offset, length);
+        if place.is_none() {
+            self.begun_writes.end();
+        }
+        place
+    }
+
+    fn write_begun(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.disk.write_begun(offset - LABEL_AREA_BYTES, data)
+    }
+
+    fn end_write(&self, offset: u64, data: &[u8], is_written: bool) -> Result<(), DeviceError> {
+        let ended = self.disk.end_write(offset - LABEL_AREA_BYTES, data, is_written);
+        self.begun_writes.end();
+        ended
     }
 
     fn resize(&self, _: Option<u64>) -> Result<u64, DeviceError> {

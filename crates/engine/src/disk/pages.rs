@@ -12,8 +12,9 @@ use crate::syncs::Syncs;
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
-use entresol_device::DeviceError;
+use entresol_device::{DeviceError, WritePlace};
 use entresol_format::{PageFormat, page};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -197,6 +198,33 @@ impl DiskPages {
         let page_bytes = self.page_bytes as usize;
         let pages = (first.0..first.0 + (data.len() / page_bytes) as u64).map(PageId);
         self.write_found(pages, || self.home.write_run(first, data, page_bytes, &*self.names))
+    }
+
+    /// Begins a write of adjacent pages, which need no seal, that the caller carries out
+    /// ([`Home::begin_write`]).
+    pub(crate) fn begin_write(&self, pages: &Range<u64>) -> Option<WritePlace> {
+        // Writes of pages that the disk lacks are recorded.
+        let is_possible =
+            self.missing.any().is_none() && self.home.has_room(PageId(pages.end - 1), &*self.names);
+        let length = (pages.end - pages.start) as usize * self.page_bytes as usize;
+        is_possible.then(|| self.home.begin_write(PageId(pages.start), length))?
+    }
+
+    /// See [`Home::write_begun`].
+    pub(crate) fn write_begun(&self, first: PageId, data: &[u8]) -> Result<(), DeviceError> {
+        self.home.write_begun(first, data)
+    }
+
+    /// See [`Home::end_write`].
+    pub(crate) fn end_write(
+        &self,
+        pages: &Range<u64>,
+        data: &[u8],
+        is_written: bool,
+    ) -> Result<(), TierError> {
+        let ended = self.home.end_write(PageId(pages.start), data, is_written).map_err(disk_error);
+        self.have_written(pages.clone().map(PageId));
+        ended
     }
 
     /// See [`Home::log`].

@@ -3,7 +3,7 @@
 use super::FragmentTier;
 use crate::TierError;
 use crate::api::{DiskState, Layer, MissingPages, Progress, ReadCounts, ReadRoute, WritebackState};
-use crate::interface::{Deletes, LookedUp, PageCache};
+use crate::interface::{AroundWrite, Deletes, LookedUp, PageCache};
 use crate::options::Flushed;
 use entresol_core::{Costs, PageId, WritebackOptions};
 use entresol_objects::{Locator, ObjectId, Usage};
@@ -77,6 +77,11 @@ impl PageCache for FragmentTier {
         let pages = data.len() as u64 / self.page_bytes();
         let cached = (first.0..first.0 + pages).filter(|page| self.is_on_flash(PageId(*page))).count();
         self.write_pages(first, data).map(|()| pages - cached as u64)
+    }
+
+    /// Its writes take turns in which they wait.
+    fn begin_around(self: Arc<Self>, _: PageId, _: u64) -> Option<AroundWrite> {
+        None
     }
 
     fn flush(&self) -> Result<(), TierError> {

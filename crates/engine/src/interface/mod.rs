@@ -10,10 +10,12 @@
 //! A front in another process ([`SharedFront`](crate::SharedFront)) is no `Layer`: its owner reads and writes
 //! the disk, so `fetch` may have nothing and `evict` may give the page back.
 
+mod around_write;
 mod deletes;
 mod looked_up;
 mod page_cache;
 
+pub use around_write::AroundWrite;
 pub use deletes::Deletes;
 pub use looked_up::{FLASH_READ_PAGES_MAX, LookedUp};
 pub use page_cache::PageCache;

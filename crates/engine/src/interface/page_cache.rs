@@ -1,6 +1,6 @@
 //! A cache for a caller that has no memory of its own for pages.
 
-use super::{Deletes, LookedUp};
+use super::{AroundWrite, Deletes, LookedUp};
 use crate::TierError;
 use crate::api::{DiskState, Layer, MissingPages, Progress, ReadCounts, ReadRoute, WritebackState};
 use crate::options::Flushed;
@@ -38,6 +38,12 @@ pub trait PageCache: Layer + Deletes {
     /// # Errors
     /// As [`PageCache::write_pages`].
     fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError>;
+
+    /// Begins a write of `pages` adjacent pages from `first` on past the flash; the caller carries it out by
+    /// its own means, many writes at once, and excludes other writers of these pages. Never waits. `None`:
+    /// the cache has copies of some, or the write has to be made by [`PageCache::write_around`]; so is a
+    /// write that fails here.
+    fn begin_around(self: Arc<Self>, first: PageId, pages: u64) -> Option<AroundWrite>;
 
     /// Makes everything durable that was evicted, written or forgotten before.
     ///

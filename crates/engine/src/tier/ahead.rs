@@ -1,11 +1,14 @@
-//! Pages on flash that were looked up ([`LookedUp`](crate::LookedUp)).
+//! What a caller carries out itself: reads of pages on flash that were looked up
+//! ([`LookedUp`](crate::LookedUp)), and writes past the flash ([`AroundWrite`](crate::AroundWrite)).
 
 use super::FlashTier;
+use super::requests::writes::Around;
+use crate::TierError;
 use crate::access::Run;
 use crate::interface::FLASH_READ_PAGES_MAX;
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
-use entresol_device::{QueuedFile, ReadPart};
+use entresol_device::{DeviceError, QueuedFile, ReadPart};
 
 /// Adjacent pages on flash that were looked up, and are to be read.
 pub(crate) struct FlashRead(Run<FLASH_READ_PAGES_MAX>);
@@ -35,11 +38,7 @@ impl FlashTier {
     ///
     /// # Errors
     /// The device's.
-    pub(crate) fn read_now(
-        &self,
-        read: &FlashRead,
-        buffer: &mut [u8],
-    ) -> Result<(), entresol_device::DeviceError> {
+    pub(crate) fn read_now(&self, read: &FlashRead, buffer: &mut [u8]) -> Result<(), DeviceError> {
         self.parts.floor.access.runs.read(&read.0, buffer)
     }
 
@@ -54,5 +53,22 @@ impl FlashTier {
             self.parts.floor.access.board.tallies.flash_hits.add(pages);
         }
         is_proved
+    }
+
+    /// Writes at once what has begun past the flash.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn write_around_now(&self, around: &Around, data: &[u8]) -> Result<(), DeviceError> {
+        self.parts.writes.write_around_now(around, data)
+    }
+
+    /// See [`AroundWrite::end`](crate::AroundWrite::end).
+    ///
+    /// # Errors
+    /// It has failed.
+    pub(crate) fn end_around(&self, around: Around, data: &[u8], is_written: bool) -> Result<(), TierError> {
+        let _guard = self.guard();
+        self.parts.writes.end_around(around, data, is_written)
     }
 }

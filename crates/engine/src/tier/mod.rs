@@ -64,6 +64,7 @@ pub use life::release::{
     renewals_that_differ, renounce,
 };
 use parts::Parts;
+pub(crate) use requests::writes::Around;
 
 /// A flash tier between a buffer pool and a disk.
 ///

@@ -6,7 +6,7 @@ use crate::TierError;
 use crate::access::Access;
 use crate::api::{DiskState, MissingPages, Progress, ReadCounts, ReadRoute, WritebackState};
 use crate::disk::PageRanges;
-use crate::interface::{Deletes, LookedUp, PageCache};
+use crate::interface::{AroundWrite, Deletes, LookedUp, PageCache};
 use crate::options::Flushed;
 use entresol_core::{Costs, PageId, WritebackOptions};
 use entresol_shm::Gone;
@@ -54,6 +54,14 @@ impl PageCache for FlashTier {
     fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
         let _guard = self.guard();
         self.parts.writes.write_around(first, data)
+    }
+
+    fn begin_around(self: Arc<Self>, first: PageId, pages: u64) -> Option<AroundWrite> {
+        let around = {
+            let _guard = self.guard();
+            self.parts.writes.begin_around(first, pages)?
+        };
+        Some(AroundWrite::new(self, around))
     }
 
     fn flush(&self) -> Result<(), TierError> {

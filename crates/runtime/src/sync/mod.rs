@@ -4,6 +4,7 @@
 //! * [`RwLatch`]: a shared/exclusive latch without data, with `try_` variants and downgrade.
 //! * [`Condvar`]: waits for a condition on a [`Mutex`].
 //! * [`Semaphore`]: a count of permits.
+//! * [`Begun`]: work that one call begins and a later one ends.
 //! * [`TinyMutex`]: a plain mutex, for a few instructions between which nothing parks.
 //!
 //! Each is made with its [`Rank`], its place in the order of all locks. Debug builds keep a list of what each
@@ -27,6 +28,7 @@
 //! task that parks while it holds one blocks the OS thread of all others. Debug builds assert it of a
 //! [`TinyMutex`].
 
+mod begun;
 mod condvar;
 pub(crate) mod held;
 mod latch;
@@ -36,6 +38,7 @@ mod rank;
 mod semaphore;
 mod tiny;
 
+pub use begun::Begun;
 pub use condvar::Condvar;
 pub use held::{Hold, allocation_is_forbidden, allowing_allocation, assert_nothing_held};
 pub use latch::RwLatch;

@@ -38,8 +38,9 @@ pub(super) struct Door {
     /// Bytes of a page of the client.
     page_bytes: u64,
     session: Mutex<Session>,
-    /// Reads that were carried out as the thread of a connection does it.
+    /// Reads, and writes past the flash, that were carried out as the thread of a connection does it.
     ahead: AtomicU64,
+    past: AtomicU64,
 }
 
 struct Session {
@@ -79,21 +80,47 @@ impl Door {
     /// Connects to the volume.
     pub fn connect(volume: Arc<Volume>, page_bytes: usize) -> Result<Self, String> {
         let session = Mutex::new(shake_hands(&volume)?);
-        Ok(Self { volume, page_bytes: page_bytes as u64, session, ahead: AtomicU64::new(0) })
+        Ok(Self {
+            volume,
+            page_bytes: page_bytes as u64,
+            session,
+            ahead: AtomicU64::new(0),
+            past: AtomicU64::new(0),
+        })
     }
 
-    /// Reads that were carried out as the thread of a connection does it, since this was asked last.
-    pub fn take_ahead(&self) -> u64 {
-        self.ahead.swap(0, Relaxed)
+    /// Reads, and writes past the flash, that were carried out as the thread of a connection does it, since
+    /// this was asked last.
+    pub fn take_ahead(&self) -> (u64, u64) {
+        (self.ahead.swap(0, Relaxed), self.past.swap(0, Relaxed))
+    }
+
+    /// Other work of the thread of a connection, now and then.
+    fn works_elsewhere() {
+        if random().is_multiple_of(2) {
+            sleep(Duration::from_micros(random() % OTHER_WORK_US));
+        }
+    }
+
+    /// Writes past the flash as the thread of a connection does, which has other work before the write and
+    /// after it. False: a worker has to.
+    fn write_past(&self, offset: u64, data: &[u8], is_sequential: bool) -> bool {
+        let Some(past) = self.volume.begin_write(offset, data.len() as u64, is_sequential) else {
+            return false;
+        };
+        Self::works_elsewhere();
+        let is_written = past.write_now(data).is_ok();
+        Self::works_elsewhere();
+        let is_done = self.volume.end_write(past, data, is_written);
+        self.past.fetch_add(u64::from(is_done), Relaxed);
+        is_done
     }
 
     /// Reads as the thread of a connection does, which has other work between the look-up and the read.
     /// False: a worker has to.
     fn read_ahead(&self, offset: u64, data: &mut [u8]) -> bool {
         let Some(ahead) = self.volume.begin_read(offset, data.len() as u64) else { return false };
-        if random().is_multiple_of(2) {
-            sleep(Duration::from_micros(random() % OTHER_WORK_US));
-        }
+        Self::works_elsewhere();
         let is_served = ahead.read_now(data).is_ok() && self.volume.end_read(ahead, data);
         self.ahead.fetch_add(u64::from(is_served), Relaxed);
         is_served
@@ -138,7 +165,11 @@ impl Door {
             let is_long = self.volume.follow(&mut session.streams, &request.command);
             (request, session.replies, is_long || as_stream)
         };
-        let is_done = command == READ && !is_sequential && self.read_ahead(offset, data);
+        let is_done = match command {
+            READ => !is_sequential && self.read_ahead(offset, data),
+            WRITE => flags & FUA == 0 && self.write_past(offset, data, is_sequential),
+            _ => false,
+        };
         let done = if is_done { Ok(()) } else { self.volume.carry_out(request.command, is_sequential, data) };
         // Told as it is: the oracle knows whether that may be.
         if let Err(VolumeError::Tier(error @ (TierError::Lost { .. } | TierError::Damaged { .. }))) = done {
@@ -159,6 +190,11 @@ impl Door {
         }
     }
 
+    /// Pages of the client in one of the cache.
+    pub fn page_of_cache(&self) -> u64 {
+        self.volume.page_bytes() / self.page_bytes
+    }
+
     /// Whether a read of it needs no disk.
     pub fn is_cached(&self, page: u64) -> bool {
         self.volume.is_cached(page * self.page_bytes, self.page_bytes)
@@ -175,7 +211,7 @@ impl Door {
             self.ask((CACHE, 0), page, 1, &mut [], false)?;
         }
         // With pages around it, unless the disk cannot read one of those: often whole pages of the cache.
-        let page_of_cache = self.volume.page_bytes() / self.page_bytes;
+        let page_of_cache = self.page_of_cache();
         let is_whole = random().is_multiple_of(2);
         let first = if is_whole { page / page_of_cache * page_of_cache } else { page };
         let most = if is_whole { (1 + random() % 3) * page_of_cache } else { 1 + random() % RUN_MAX };
@@ -257,7 +293,7 @@ pub(super) fn write(door: &Door, oracle: &Shared, page: u64) -> Result<(), Strin
         true => door.write_zeroes(page, fua),
         false => {
             let data = bytes(oracle.lock().cache, page, version);
-            let as_stream = oracle.lock().may_go_straight(page..page + 1);
+            let as_stream = oracle.lock().may_go_straight(page..page + 1, false);
             door.write(page, &data, fua, as_stream)
         }
     };
@@ -274,7 +310,7 @@ pub(super) fn write(door: &Door, oracle: &Shared, page: u64) -> Result<(), Strin
 
 /// Makes zeros of whole pages of the cache, from the one of `page` on. All are this client's.
 pub(super) fn zero_whole(door: &Door, oracle: &Shared, page: u64) -> Result<(), String> {
-    let page_of_cache = door.volume.page_bytes() / door.page_bytes;
+    let page_of_cache = door.page_of_cache();
     let first = page / page_of_cache * page_of_cache;
     let run = first..PAGES.min(first + page_of_cache * (1 + random() % 2));
     let fua = random().is_multiple_of(4);

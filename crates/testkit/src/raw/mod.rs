@@ -109,6 +109,8 @@ pub struct RawLives {
     ///
     /// [`Volume::begin_read`]: entresol_block::Volume::begin_read
     pub ahead: u64,
+    /// Writes past the flash that were made so.
+    pub past: u64,
 }
 
 impl RawLives {
@@ -127,6 +129,7 @@ impl RawLives {
         self.outages += other.outages;
         self.refused += other.refused;
         self.ahead += other.ahead;
+        self.past += other.past;
     }
 }
 
@@ -265,6 +268,13 @@ fn write_run(opened: &Opened, oracle: &Shared, first: u64, pages: u64) -> Result
     if let Some(door) = opened.door.as_ref().filter(|_| entresol_runtime::random().is_multiple_of(8)) {
         return door::zero_whole(door, oracle, first);
     }
+    // Behind the door often whole pages of the cache: these can go past the flash.
+    let (first, pages, is_whole) = match opened.door.as_ref().map(|door| door.page_of_cache()) {
+        Some(whole) if entresol_runtime::random().is_multiple_of(2) => {
+            (first / whole * whole, pages * whole, true)
+        }
+        _ => (first, pages, false),
+    };
     let run = first..PAGES.min(first + pages);
     let mut data = Vec::new();
     for page in run {
@@ -273,7 +283,7 @@ fn write_run(opened: &Opened, oracle: &Shared, first: u64, pages: u64) -> Result
     }
     // Not of objects, some of which are dropped meanwhile, nor of pages that need a seal.
     let is_possible = opened.files.is_none() && oracle.lock().cache.page_format == PageFormat::Raw;
-    let as_stream = is_possible && oracle.lock().may_go_straight(first..PAGES.min(first + pages));
+    let as_stream = is_possible && oracle.lock().may_go_straight(first..PAGES.min(first + pages), is_whole);
     let begun = now();
     let written = opened.write_run(PageId(first), &data, as_stream);
     let mut oracle = oracle.lock();
@@ -355,7 +365,11 @@ fn drop_object(opened: &Opened, oracle: &Shared, page: u64, cut: bool) -> Result
 fn read(opened: &Opened, oracle: &Shared, page: u64, buffer: &mut [u8]) -> Result<(), String> {
     let as_reader = entresol_runtime::random().is_multiple_of(2);
     let fetched = fetch(oracle, opened, page, buffer, as_reader)?;
-    oracle.lock().lives.ahead += opened.door.as_ref().map_or(0, |door| door.take_ahead());
+    if let Some(door) = &opened.door {
+        let ((ahead, past), mut oracle) = (door.take_ahead(), oracle.lock());
+        oracle.lives.ahead += ahead;
+        oracle.lives.past += past;
+    }
     let Some(source) = fetched else { return Ok(()) };
     let known = oracle.lock().of(page);
     let version = oracle.lock().version(page, buffer);

@@ -72,7 +72,7 @@ impl RawTorture {
 impl fmt::Display for RawReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RawLives { restarts, states, from_flash, flushes, forgotten, .. } = self.sum;
-        let RawLives { retired, cut, kept_out, failing, lost, outages, refused, ahead, .. } = self.sum;
+        let RawLives { retired, cut, kept_out, failing, lost, outages, refused, ahead, past, .. } = self.sum;
         writeln!(
             f,
             "{states} crash states of {} caches of raw pages, {restarts} of which went on, in {:.0} s",
@@ -85,6 +85,7 @@ impl fmt::Display for RawReport {
         writeln!(f, "  objects cut                 {cut:>10}")?;
         writeln!(f, "  changed pages kept out      {kept_out:>10}")?;
         writeln!(f, "  reads ahead of workers      {ahead:>10}")?;
+        writeln!(f, "  writes past the flash so    {past:>10}")?;
         writeln!(f, "  lives with a failing flash  {failing:>10}")?;
         writeln!(f, "  requests failed with it     {lost:>10}")?;
         writeln!(f, "  lives with an outage        {outages:>10}")?;

@@ -132,6 +132,17 @@ impl Log<'_> {
         dropped
     }
 
+    /// Whether these pages may be written to disk past the flash now: there is no copy of them, none is on
+    /// its way to disk, and no crash finds one. Otherwise they are forgotten first.
+    pub fn may_go_past(&self, first: PageId, last: PageId) -> bool {
+        let Self { contents, ring } = self;
+        let is_absent = |page| contents.pages.directory.find(page).is_none();
+        (first.0..=last.0).map(PageId).all(is_absent)
+            && !ring.is_on_its_way(contents, (first, last), ring.dequeues_begun())
+            && !self.may_come_back(first, last)
+            && !ring.may_return(contents, first, last)
+    }
+
     /// Whether an older version of one of these pages may be on its way to disk, but for dequeues that have
     /// begun since [`Log::dequeues_begun`] was `begun`.
     pub fn is_in_dequeue(&self, first: PageId, last: PageId, begun: Position) -> bool {

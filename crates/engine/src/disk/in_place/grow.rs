@@ -18,6 +18,7 @@ impl InPlaceDisk {
     /// may have the new fingerprint then, and is written again before the next write to the disk.
     pub fn grow(&self) -> Result<Option<(u64, u64)>, TierError> {
         let mut places = self.sectors.write();
+        self.begun_writes.await_none();
         let mut state = self.state.lock();
         let before = state.print.capacity;
         let capacity = self.disk.resize(None).map_err(disk_error)?;

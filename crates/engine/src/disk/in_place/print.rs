@@ -1,6 +1,6 @@
 //! Reading a fingerprint, and the sectors that it is of.
 
-use super::{InPlaceDisk, READ_BYTES, places};
+use super::{InPlaceDisk, READ_BYTES};
 use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
 use crate::{TierError, unreadable};
@@ -8,6 +8,7 @@ use entresol_device::{Device, DeviceError};
 use entresol_format::checksum;
 use entresol_format::fingerprint::{COPIES, COPY_STRIDE, Fingerprint, SECTOR_BYTES};
 use entresol_format::label::LABEL_AREA_BYTES;
+use std::ops::Range;
 
 /// The newest fingerprint, and whether a copy is damaged.
 pub(super) fn read_print(file: &dyn Device) -> Result<(Fingerprint, bool), TierError> {
@@ -93,4 +94,23 @@ impl InPlaceDisk {
         }
         Ok(())
     }
+}
+
+/// The places in the fingerprint with these `sectors` of those in these bytes of the disk.
+pub(super) fn places(sectors: &[u64], offset: u64, length: usize) -> Range<usize> {
+    let end = offset + length as u64;
+    let first = sectors.partition_point(|sector| (sector + 1) * SECTOR_BYTES <= offset);
+    let last = sectors.partition_point(|sector| sector * SECTOR_BYTES < end);
+    first..last.max(first)
+}
+
+/// The places in the fingerprint of the sectors that `data` at `offset` covers, with their new checksums.
+pub(super) fn sums_of<'a>(
+    sectors: &'a [u64],
+    (offset, data): (u64, &'a [u8]),
+) -> impl Iterator<Item = (usize, u32)> + 'a {
+    places(sectors, offset, data.len()).map(move |place| {
+        let from = (sectors[place] * SECTOR_BYTES - offset) as usize;
+        (place, checksum::of(&data[from..from + SECTOR_BYTES as usize]))
+    })
 }

@@ -98,6 +98,11 @@ impl DiskTrouble {
         }
     }
 
+    /// Whether the disk refuses something, or has.
+    pub(crate) fn is_met(&self) -> bool {
+        self.is_met.load(SeqCst)
+    }
+
     /// Whether what failed with `error` is tried again.
     pub(crate) fn is_tried_again(&self, error: &TierError) -> bool {
         self.tries_again && matches!(error, TierError::Device { role: "disk", .. })

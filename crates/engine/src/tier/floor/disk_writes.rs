@@ -9,6 +9,7 @@ use crate::disk::DiskPages;
 use entresol_core::PageId;
 use entresol_device::BufferPool;
 use entresol_shm::Gone;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -76,12 +77,19 @@ impl DiskWrites {
     pub(crate) fn write_around(&self, run: &[(PageId, &[u8])], data: &[u8]) -> Result<(), TierError> {
         let Some((first, _)) = run.first() else { return Ok(()) };
         let written = self.disk.write_run(*first, data);
-        self.wrote(run.len());
-        written?;
-        self.trouble.took(run.iter().map(|(page, _)| *page));
-        self.board.tallies.bypassed.add(run.len());
-        run.iter().for_each(|_| self.board.tallies.evicted(true, true));
-        Ok(())
+        self.has_written_around(&(first.0..first.0 + run.len() as u64), written.is_ok());
+        written
+    }
+
+    /// Adjacent pages were written past the flash, or that has failed.
+    pub(crate) fn has_written_around(&self, pages: &Range<u64>, is_written: bool) {
+        let count = (pages.end - pages.start) as usize;
+        self.wrote(count);
+        if is_written {
+            self.trouble.took(pages.clone().map(PageId));
+            self.board.tallies.bypassed.add(count);
+            (0..count).for_each(|_| self.board.tallies.evicted(true, true));
+        }
     }
 
     /// A caller has written so many pages to disk: they are durable after the next sync of it. To be called

@@ -7,6 +7,8 @@ use entresol_core::{PageId, Partition, Position};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_shm::Gone;
 use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Pages that are being written, and whether the new version may be read from flash before the disk has
 /// it.
@@ -38,10 +40,7 @@ pub(crate) struct Turn<'a>(&'a Turns, ArrayVec<PageId, RUN_PAGES_MAX>);
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let Self(shared, pages) = self;
-        let mut turns = shared.turns.lock();
-        pages.iter().for_each(|page| _ = turns.remove(page));
-        drop(turns);
-        shared.ended.notify_all();
+        shared.end(pages.iter().copied());
     }
 }
 
@@ -55,15 +54,29 @@ impl Turns {
         wanted.retain(|page| last.replace(*page) != Some(*page));
         loop {
             let seen = self.ended.epoch();
-            {
-                let mut turns = self.turns.lock();
-                if !wanted.iter().any(|page| turns.contains_key(page)) {
-                    turns.extend(wanted.iter().map(|page| (*page, shows)));
-                    return Turn(self, wanted);
-                }
+            if self.try_take(wanted.iter().copied(), shows) {
+                return Turn(self, wanted);
             }
             self.ended.wait(seen);
         }
+    }
+
+    /// Takes the turn of these pages, unless another writer has one of them.
+    fn try_take(&self, wanted: impl Iterator<Item = PageId> + Clone, shows: bool) -> bool {
+        let mut turns = self.turns.lock();
+        let is_free = !wanted.clone().any(|page| turns.contains_key(&page));
+        if is_free {
+            turns.extend(wanted.map(|page| (page, shows)));
+        }
+        is_free
+    }
+
+    /// The turn of these pages ends.
+    fn end(&self, pages: impl Iterator<Item = PageId>) {
+        let mut turns = self.turns.lock();
+        pages.for_each(|page| _ = turns.remove(&page));
+        drop(turns);
+        self.ended.notify_all();
     }
 
     /// Whether a version of `page` may have been read that the disk does not have yet.
@@ -153,5 +166,48 @@ impl Drop for Writing<'_> {
                 held.iter().for_each(|(page, _)| log.let_go(*page));
             }
         });
+    }
+}
+
+/// Adjacent pages on their way to disk past the flash, until dropped: a writer has their turn, and no read of
+/// one enters the flash.
+pub(crate) struct Passing {
+    access: Arc<Access>,
+    turns: Arc<Turns>,
+    pub pages: Range<u64>,
+}
+
+impl Passing {
+    /// Never waits. `None`: another writer has the turn of a page, or a copy of one is to be forgotten first.
+    pub(crate) fn begin(access: &Arc<Access>, turns: &Arc<Turns>, pages: Range<u64>) -> Option<Self> {
+        let ids = || pages.clone().map(PageId);
+        if !turns.try_take(ids(), false) {
+            return None;
+        }
+        // In one step: no copy of a page enters between the two.
+        let begins = access.directory.with(|partition| {
+            let last = PageId(pages.end - 1);
+            let may = access.state.is_running()
+                && partition.log().is_some_and(|log| log.may_go_past(PageId(pages.start), last));
+            if may {
+                ids().for_each(|page| access.order.write_begins(page));
+            }
+            may
+        });
+        if !begins.unwrap_or(false) {
+            turns.end(ids());
+            return None;
+        }
+        Some(Self { access: access.clone(), turns: turns.clone(), pages })
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        let Self { access, turns, pages } = self;
+        let ids = || pages.clone().map(PageId);
+        // Where the memory is given up, so is the order.
+        let _ = access.directory.step(|_| ids().for_each(|page| access.order.write_ends(page)));
+        turns.end(ids());
     }
 }

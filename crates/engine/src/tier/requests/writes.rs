@@ -16,9 +16,11 @@ use crate::tier::floor::dirt::Dirt;
 use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::entry::Entry;
+use crate::tier::floor::turns::{Passing, Turns};
 use crate::tier::room::Room;
 use crate::{TierError, points};
 use entresol_core::{Lsn, Mode, PageId, Route};
+use entresol_device::{DeviceError, WritePlace};
 use entresol_runtime::now;
 use std::sync::Arc;
 
@@ -30,8 +32,15 @@ pub(crate) struct Writes {
     entry: Arc<Entry>,
     trouble: Arc<DiskTrouble>,
     dirt: Arc<Dirt>,
+    turns: Option<Arc<Turns>>,
     room: Room,
     kind: Kind,
+}
+
+/// A write past the flash that its caller carries out.
+pub(crate) struct Around {
+    passing: Passing,
+    pub place: WritePlace,
 }
 
 /// A page of an owner without a log.
@@ -53,6 +62,7 @@ impl Writes {
             entry: floor.entry.clone(),
             trouble: floor.trouble.clone(),
             dirt: floor.dirt.clone(),
+            turns: floor.turns.clone(),
             room: room.clone(),
             kind: Kind { has_no_log_above: floor.turns.is_some(), placement },
         }
@@ -258,5 +268,26 @@ impl Writes {
             rest = later;
         }
         Ok(around)
+    }
+
+    /// See [`PageCache::begin_around`](crate::PageCache::begin_around).
+    pub(crate) fn begin_around(&self, first: PageId, pages: u64) -> Option<Around> {
+        if pages == 0 || self.trouble.is_met() {
+            return None;
+        }
+        let passing = Passing::begin(&self.access, self.turns.as_ref()?, first.0..first.0 + pages)?;
+        let place = self.disk.begin_write(&passing.pages)?;
+        Some(Around { passing, place })
+    }
+
+    pub(crate) fn write_around_now(&self, around: &Around, data: &[u8]) -> Result<(), DeviceError> {
+        self.disk.write_begun(PageId(around.passing.pages.start), data)
+    }
+
+    pub(crate) fn end_around(&self, around: Around, data: &[u8], is_written: bool) -> Result<(), TierError> {
+        let pages = &around.passing.pages;
+        let ended = self.disk.end_write(pages, data, is_written);
+        self.disk_writes.has_written_around(pages, is_written && ended.is_ok());
+        ended
     }
 }
