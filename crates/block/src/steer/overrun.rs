@@ -8,9 +8,10 @@
 //!    least half as many pages as clients write, the cache is overrun;
 //! 2. for [`PROBE_TICKS`] writes go *past* it. The first of these ticks finishes what was under way, and
 //!    the last one counts;
-//! 3. if the clients wrote more pages by [`WORTH`], writes go past for a while, and then enter again, for the
-//!    next comparison. Otherwise they enter, and are not compared for a while. Both times double, up to
-//!    [`TICKS_MAX`], as long as the answer is the same.
+//! 3. if the clients wrote more pages by [`WORTH`], writes go past for [`PAST_TICKS_MIN`], and then enter
+//!    again, for the next comparison. Otherwise they enter, and are not compared for a while. Both times
+//!    double, up to [`TICKS_MAX`], as long as the answer is the same. A comparison fills the ring with dirty
+//!    pages anew, which enter again when they are written, so it is short: [`AGAIN_TICKS`] of overrun.
 //!
 //! When clients do not wait any more, writes enter again at once.
 
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 /// Ticks in a row in which the cache is overrun.
 const OVERRUN_TICKS: u32 = 4;
+/// As many after writes that went past.
+const AGAIN_TICKS: u32 = 2;
 /// Writes under way, in the mean of a tick, from which on clients wait. A client of one request at a time has
 /// work of its own between two of them.
 const WAITING: f64 = 0.5;
@@ -26,7 +29,9 @@ const PASSED_ON: f64 = 0.5;
 const PROBE_TICKS: u32 = 3;
 /// The gain from which on the disk alone is better. What is past the cache is not in it for later reads.
 const WORTH: f64 = 1.25;
-/// Until the next comparison: a second at first, a minute at most.
+/// Until the next comparison: four seconds of writes past the cache, a second of others at first, a minute at
+/// most.
+const PAST_TICKS_MIN: u32 = 16;
 const TICKS_MIN: u32 = 4;
 const TICKS_MAX: u32 = 240;
 
@@ -101,7 +106,9 @@ impl Overrun {
             State::Probe { .. } | State::Past { .. } if !writes.clients_wait() => Self::enter(0),
             State::Probe { left: 1, entering } => self.compared(writes.rate() > WORTH * entering),
             State::Probe { left, entering } => State::Probe { left: left - 1, entering },
-            State::Past { left: 0 } => Self::enter(0),
+            State::Past { left: 0 } => {
+                State::Enter { rest: 0, overrun: OVERRUN_TICKS - AGAIN_TICKS, rate: 0.0 }
+            }
             State::Past { left } => State::Past { left: left - 1 },
         };
         !matches!(self.state, State::Enter { .. })
@@ -112,7 +119,11 @@ impl Overrun {
     }
 
     fn compared(&mut self, is_worth: bool) -> State {
-        self.again = if is_worth == self.was_worth { (self.again * 2).min(TICKS_MAX) } else { TICKS_MIN };
+        self.again = match is_worth {
+            _ if is_worth == self.was_worth => (self.again * 2).min(TICKS_MAX),
+            true => PAST_TICKS_MIN,
+            false => TICKS_MIN,
+        };
         self.was_worth = is_worth;
         if is_worth { State::Past { left: self.again } } else { Self::enter(self.again) }
     }
@@ -181,8 +192,8 @@ mod tests {
         };
         let quick = Writes { pages: 3000, ..busy };
         (0..3).for_each(|_| assert!(!overrun.tick(&busy)));
-        (0..20).for_each(|tick| {
-            assert_eq!(overrun.tick(if tick == 0 { &busy } else { &quick }), tick < 8, "{tick}")
+        (0..24).for_each(|tick| {
+            assert_eq!(overrun.tick(if tick == 0 { &busy } else { &quick }), tick < 20, "{tick}")
         });
         let calm = Writes { took: Duration::from_millis(20), ..busy };
         assert!(!overrun.tick(&calm));
