@@ -36,7 +36,8 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use entresol_device::{CountedDevice, Device, DeviceError, ErrorCounts};
+use arrayvec::ArrayVec;
+use entresol_device::{CountedDevice, Device, DeviceError, ErrorCounts, Io};
 use entresol_engine::{AlignedBuffer, Flushed, Uuid};
 use entresol_runtime::random;
 use entresol_runtime::sync::{Mutex, Rank};
@@ -313,8 +314,7 @@ impl Journal {
         let Mark { number, at } = state.next;
         let record = Record { number, kind, offset, length, at };
         record.encode(data, &mut state.block);
-        self.put(at + HEAD_BYTES as u64, data)?;
-        self.put(at, &state.block)?;
+        self.put(at, [&state.block, data])?;
         state.next = Mark { number: number + 1, at: at + needed };
         self.note_used(&state);
         Ok(true)
@@ -370,8 +370,17 @@ impl Journal {
         if here < length { one(RING_AT, here..length) } else { Ok(()) }
     }
 
-    fn put(&self, at: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.places(at, bytes.len(), |place, part| self.device.write(place, &bytes[part]))
+    /// In one batch: adjacent writes are one system call.
+    fn put(&self, mut at: u64, parts: [&[u8]; 2]) -> Result<(), DeviceError> {
+        let mut ios = ArrayVec::<Io<'_>, 4>::new();
+        for bytes in parts {
+            self.places(at, bytes.len(), |offset, part| {
+                ios.push(Io::Write { offset, data: &bytes[part] });
+                Ok(())
+            })?;
+            at += bytes.len() as u64;
+        }
+        self.device.run(&mut ios)
     }
 
     fn get(&self, at: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {

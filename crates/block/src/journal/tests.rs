@@ -71,8 +71,8 @@ fn what_was_acknowledged_and_not_released_is_found_in_order() {
                 let (data, mut block) = (rng.next_u64().to_le_bytes().repeat(256), vec![0; HEAD_BYTES]);
                 record.encode(&data, &mut block);
                 match rng.below(2) {
-                    0 => journal.put(at + HEAD_BYTES as u64, &data).unwrap(),
-                    _ => journal.put(at, &block).unwrap(),
+                    0 => journal.put(at + HEAD_BYTES as u64, [&data, &[]]).unwrap(),
+                    _ => journal.put(at, [&block, &[]]).unwrap(),
                 }
                 // Nothing that was acknowledged may be there.
                 let over = at + HEAD_BYTES as u64 + 2048 - journal.state.lock().head.first.at;

@@ -22,6 +22,10 @@ use std::sync::Arc;
 /// After so many requests that came one by one, the client waits for each reply.
 const ONE_BY_ONE: u32 = 8;
 
+/// Of so many requests that this thread carries out, one looks whether the client waits for its reply: a look
+/// is a system call.
+const LOOKS_ONE_OF: u32 = 16;
+
 /// See the module's header.
 pub(super) struct Receiver<'a> {
     connection: &'a Arc<Connection>,
@@ -177,7 +181,9 @@ impl<'a> Receiver<'a> {
         if is_last && job.is_small_read().is_some_and(is_cached) {
             job.run();
         } else if self.alone > ONE_BY_ONE && job.is_small_change() {
-            if job.run_alone() {
+            if !self.alone.is_multiple_of(LOOKS_ONE_OF) {
+                job.run();
+            } else if job.run_alone() {
                 self.alone = 0;
             }
         } else {
