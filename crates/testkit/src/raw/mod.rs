@@ -429,7 +429,11 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
                 fetch(oracle, opened, page, &mut buffer, false)?;
                 write(opened, oracle, page)?;
             }
-            0..=3 if is_alone && opened.files.is_none() => write_run(opened, oracle, page, many)?,
+            0..=3 if is_alone && opened.files.is_none() => {
+                // Again and again: the first write past the flash has a copy there to forget.
+                let times = if opened.door.is_some() && rng.below(2) == 0 { 4 } else { 1 };
+                (0..times).try_for_each(|_| write_run(opened, oracle, page, many))?;
+            }
             0..=5 if opened.door.is_some() => door::write_together(opened, oracle, mine.collect())?,
             0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
             10..=12 => mine.next().map_or(Ok(()), |page| read(opened, oracle, page, &mut buffer))?,
