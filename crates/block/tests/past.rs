@@ -419,3 +419,58 @@ fn a_failed_sync_loses_no_write_that_has_not_ended() {
         volume.close().unwrap();
     });
 }
+
+/// A change of the cache as a whole waits for a write that a caller has begun.
+#[test]
+fn a_change_waits_for_a_write_that_has_begun() {
+    simulate(1, || {
+        let parts = parts(Mode::WriteBack);
+        let (volume, is_changed) = (parts.create(), Arc::new(AtomicBool::new(false)));
+        let page = past_pages(&volume, FEW_PAGES)[0];
+        let past = volume.begin_write(page * PAGE, PAGE, true).expect("the cache is empty");
+        let change = spawn("change", {
+            let (volume, is_changed, usual) = (volume.clone(), is_changed.clone(), parts.1.clone());
+            move || {
+                volume.set_cache(usual.into(), Loss::Refused).unwrap();
+                is_changed.store(true, SeqCst);
+            }
+        });
+        sleep(Duration::from_secs(1));
+        assert!(!is_changed.load(SeqCst));
+        past.write_now(&filled(1)).unwrap();
+        assert!(volume.end_write(past, &filled(1), true));
+        change.join();
+        volume.close().unwrap();
+    });
+}
+
+/// 1. A page is written to the cache, and recorded. 2. It is destaged and leaves the cache, without a flush.
+/// 3. A caller writes it past the flash. 4. The program is killed. The next one does not carry out the older
+/// write.
+#[test]
+fn an_older_write_is_not_carried_out_over_a_callers() {
+    let parts = Parts::new(Mode::WriteBack, FEW_PAGES, 16 << 20);
+    let mut page = 0;
+    simulate(1, || {
+        let volume = parts.create();
+        page = past_pages(&volume, FEW_PAGES)[0];
+        volume.write(page * PAGE, &filled(1), false).unwrap();
+        let mut others = (0..FEW_PAGES).cycle().filter(|other| *other != page);
+        let is_made = (0..1000).any(|_| {
+            volume.write(others.next().unwrap() * PAGE, &filled(1), false).unwrap();
+            volume.begin_write(page * PAGE, PAGE, true).is_some_and(|past| {
+                past.write_now(&filled(2)).unwrap();
+                volume.end_write(past, &filled(2), true)
+            })
+        });
+        assert!(is_made);
+        std::mem::forget(volume);
+    });
+    simulate(2, || {
+        let (volume, _) = parts.open();
+        let mut found = filled(0);
+        volume.read(page * PAGE, &mut found).unwrap();
+        assert_eq!(version(&found), 2);
+        volume.close().unwrap();
+    });
+}
