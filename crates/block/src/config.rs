@@ -2,6 +2,7 @@
 
 use crate::journal::JOURNAL_BYTES_MIN;
 use crate::resize::flash_in_use;
+use crate::volume::keeps_slots;
 use crate::{CacheOptions, DailyWrites, SteerOptions};
 use entresol_core::{Cache, Mode, PolicyKind};
 use entresol_engine::{FragmentOptions, TierOptions, bytes_of};
@@ -377,7 +378,9 @@ impl VolumeConfig {
             Some(Cache::Policy(policy)) => {
                 let usual = TierOptions::new(policy, slots);
                 let (page_bytes, page_format) = (self.page_bytes, PageFormat::Raw);
-                Ok(TierOptions { page_bytes, page_format, mode, measures_costs: true, ..usual }.into())
+                let keeps_slots = keeps_slots(policy, mode);
+                let measures_costs = true;
+                Ok(TierOptions { page_bytes, page_format, mode, keeps_slots, measures_costs, ..usual }.into())
             }
             Some(Cache::Fragments) => {
                 let options = CacheOptions::from(self.fragment_options(slots));

@@ -233,7 +233,11 @@ fn as_found(config: &VolumeConfig, wanted: CacheOptions) -> Result<(CacheOptions
     // What cannot be read is told by the open that follows.
     let Ok((Some(found), false)) = bound(config) else { return Ok((wanted, Vec::new())) };
     let (is_same, bytes) = match &wanted {
-        CacheOptions::Pages(wanted) => (wanted.policy.finds_pages_of(found.policy), flash_bytes(wanted)),
+        CacheOptions::Pages(wanted) => {
+            let is_same =
+                wanted.policy.finds_pages_of(found.policy) && wanted.keeps_slots == found.keeps_slots;
+            (is_same, flash_bytes(wanted))
+        }
         CacheOptions::Fragments(wanted) => (false, wanted.flash_bytes()),
     };
     if wanted.page_bytes() != found.page_bytes {
@@ -254,10 +258,12 @@ fn as_found(config: &VolumeConfig, wanted: CacheOptions) -> Result<(CacheOptions
         return Ok((wanted, Vec::new()));
     }
     let told = format!(
-        "the cache on flash was of the policy {}, the configuration names {}: all dirty pages were copied to disk, \
-         and the cache was emptied",
+        "the cache on flash was of the policy {} in {}, the configuration names {} in {}: all dirty pages were copied to \
+         disk, and the cache was emptied",
         found.policy.name(),
-        wanted.policy()
+        found.mode.name(),
+        wanted.policy(),
+        wanted.mode().name()
     );
     let (volume, mut notices) = open_cache(config, found.into())?;
     volume.detach(Loss::Refused).map_err(|error| losing(error, config.page_bytes))?;

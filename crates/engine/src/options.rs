@@ -315,17 +315,14 @@ impl TierOptions {
             return Ok(());
         }
         let why = match self.config().directory() {
-            Directory::Batches if page_format.keeps_proofs() && !page_format.has_no_owner_with_a_log() => {
-                return Ok(());
-            }
-            Directory::Batches => "keeps slots over a crash for the pages of a database with a log only",
+            Directory::Batches if page_format.keeps_proofs() => return Ok(()),
             _ if !page_format.keeps_proofs() => {
                 "keeps one byte of a page's version in memory, and the page has no room for the rest; choose face, face-gr, face-gsc \
                  or reuse"
             }
             Directory::None if self.mode != Mode::WriteBack => return Ok(()),
             Directory::None => {
-                "keeps dirty pages in slots, which a crash loses with their checksums; choose another mode"
+                "keeps dirty pages in slots, which a crash loses with their checksums; choose another mode, or slots that survive it"
             }
             _ => {
                 "keeps its slots over an open, and what is in a slot is known by the page's header only; choose lru or flashcache"
@@ -368,8 +365,8 @@ impl TierOptions {
     }
 }
 
-/// How far a cache with log placement was flushed, for a program after a kill of this one: everything below
-/// the position was durable on flash, and power has not failed since. What an open does not find of that is
+/// How far a cache whose pages survive a crash was flushed, for a program after a kill of this one: everything
+/// below the position (of slots: all batches below this number) was durable on flash, and power has not failed since. What an open does not find of that is
 /// damaged; without this, it would look like a flush that a power failure cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {

@@ -71,7 +71,7 @@ entresol_runtime::coverage_points! {
     LOST_TOO_MANY = "lost pages: the record has no room for more, and the flash counts as failed";
     DEQUEUE_LEFT_FIRST = "dequeue: pages leave before others get their second chances";
     DEQUEUE_OVERTAKEN = "dequeue: a second chance is overtaken by a newer version";
-    COPY_DAMAGED = "copy: a damaged page stops the tier";
+    COPY_DAMAGED = "copy: a damaged page is met, which stops the tier if a log stands above";
     CHECKPOINT_FAILED = "checkpoint: failed, and the tier with it";
     DEGRADED = "failure: pages on flash are newer, the tier goes on from disk and only reads the flash";
     DEGRADED_MADE_FEW = "failure: pages are copied to disk so that the list of missing ones is short enough";

@@ -22,11 +22,40 @@ pub(crate) const READS_MAX: usize = 32;
 /// Pages that were read as wanted, and the error of each of the others.
 pub(crate) type Read<'a> = (Destages<'a>, ArrayVec<TierError, READS_MAX>);
 
+/// How pages are read from flash.
+pub(crate) trait ReadsPages {
+    /// Reads pages.
+    fn read_pages(&self, batch: &mut [Io<'_>]) -> Result<(), TierError>;
+
+    /// Reads a page that is damaged once more, before it is called so, and proves it.
+    fn read_again(
+        &self,
+        page: (u64, &mut [u8]),
+        prove: impl Fn(&[u8]) -> Result<(), PageFault>,
+    ) -> Result<Result<(), PageFault>, TierError>;
+}
+
+/// At once.
+impl ReadsPages for &dyn Device {
+    fn read_pages(&self, batch: &mut [Io<'_>]) -> Result<(), TierError> {
+        unreadable::read_batch(*self, batch).map_err(flash_error)
+    }
+
+    fn read_again(
+        &self,
+        (offset, bytes): (u64, &mut [u8]),
+        prove: impl Fn(&[u8]) -> Result<(), PageFault>,
+    ) -> Result<Result<(), PageFault>, TierError> {
+        unreadable::read(*self, offset, bytes).map_err(flash_error)?;
+        Ok(prove(bytes))
+    }
+}
+
 /// Reads the pages in these slots, at most [`READS_MAX`], one after the other into `buffer`. `prove` says
 /// whether the bytes are the expected version of the page with this index in `wanted`. A page that is damaged
 /// is read once more by itself before it is called so.
 pub(crate) fn read_what_is_there<'a>(
-    flash: &dyn Device,
+    flash: &impl ReadsPages,
     (layout, page_format): (&Layout, PageFormat),
     wanted: &[(PageId, SlotId)],
     buffer: &'a mut [u8],
@@ -37,15 +66,14 @@ pub(crate) fn read_what_is_there<'a>(
     for ((_, slot), buffer) in wanted.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
         batch.push(Io::Read { offset: layout.slot_offset(*slot), buffer });
     }
-    unreadable::read_batch(flash, &mut batch).map_err(flash_error)?;
+    flash.read_pages(&mut batch)?;
     drop(batch);
     let (mut pages, mut faults) = (Destages::new(), ArrayVec::new());
     for (at, ((page, slot), data)) in wanted.iter().zip(buffer.chunks_exact_mut(page_bytes)).enumerate() {
-        let again = |data: &mut [u8]| {
-            unreadable::read(flash, layout.slot_offset(*slot), data).map_err(flash_error)?;
-            Ok::<_, TierError>(prove(at, data))
-        };
-        let proved = prove(at, data).map_or_else(|_| again(data), |()| Ok(Ok(())))?;
+        let mut proved = prove(at, data);
+        if proved.is_err() {
+            proved = flash.read_again((layout.slot_offset(*slot), data), |data| prove(at, data))?;
+        }
         match proved {
             Ok(()) => {
                 page_format.unseal(data, *page);

@@ -52,6 +52,7 @@ pub use ahead::{Ahead, Past};
 pub(crate) use devices::DevicePaths;
 pub use error::VolumeError;
 pub use options::CacheOptions;
+pub(crate) use options::keeps_slots;
 pub use phases::{Loss, Watch, told_of_loss};
 pub(crate) use replay::{follow_no_journal, journal_is_gone};
 pub(crate) use report::Health;

@@ -1,6 +1,6 @@
 //! The caches that a volume can have: pages under a policy, or SCE's fragments.
 
-use entresol_core::{Cache as Kind, Mode, WritebackOptions};
+use entresol_core::{Cache as Kind, Mode, PolicyKind, WritebackOptions};
 use entresol_device::Device;
 use entresol_engine::{
     DiskErrors, FlashTier, FragmentOptions, FragmentTier, InPlaceDisk, PageCache, TierError, TierOptions,
@@ -27,6 +27,12 @@ impl From<FragmentOptions> for CacheOptions {
     fn from(options: FragmentOptions) -> Self {
         Self::Fragments(options)
     }
+}
+
+/// Whether what is in the slots of a volume's cache survives a crash: in write-back, of each policy with slots
+/// that can, since no log above has what a crash would lose.
+pub(crate) fn keeps_slots(policy: PolicyKind, mode: Mode) -> bool {
+    mode == Mode::WriteBack && policy.may_keep_slots()
 }
 
 impl CacheOptions {
@@ -92,7 +98,9 @@ impl CacheOptions {
 
     /// Whether a cache that was closed with the options `old` keeps its pages if it is opened with these.
     pub fn keeps_pages_of(&self, old: &Self) -> bool {
-        let sizes = |options: &TierOptions| (options.page_bytes, options.page_format, options.slots);
+        let sizes = |options: &TierOptions| {
+            (options.page_bytes, options.page_format, options.slots, options.keeps_slots)
+        };
         match (self, old) {
             (Self::Pages(new), Self::Pages(old)) => {
                 new.policy.finds_pages_of(old.policy) && sizes(new) == sizes(old)
@@ -108,7 +116,8 @@ impl CacheOptions {
     pub fn in_mode(&self, mode: Mode) -> Result<Self, TierError> {
         match self {
             Self::Pages(options) => {
-                let new = TierOptions { mode, overwrite: false, ..options.clone() };
+                let keeps_slots = keeps_slots(options.policy, mode);
+                let new = TierOptions { mode, keeps_slots, overwrite: false, ..options.clone() };
                 new.validate().map(|()| Self::Pages(new))
             }
             Self::Fragments(_) if Kind::Fragments.runs_in(mode) => Ok(self.clone()),

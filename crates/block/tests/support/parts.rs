@@ -16,12 +16,14 @@ pub const PAGES: u64 = 150;
 pub const BYTES: u64 = PAGES * 4096 + 3 * SECTOR_BYTES;
 pub const SECTOR: usize = SECTOR_BYTES as usize;
 
-pub const CACHES: [(Cache, Mode); 7] = [
+pub const CACHES: [(Cache, Mode); 9] = [
     (Cache::Policy(PolicyKind::FaceGsc), Mode::WriteBack),
     (Cache::Policy(PolicyKind::FaceGsc), Mode::WriteThrough),
     (Cache::Policy(PolicyKind::Face), Mode::WriteBack),
     (Cache::Policy(PolicyKind::FaceGr), Mode::WriteThrough),
     (Cache::Policy(PolicyKind::Lru), Mode::WriteThrough),
+    (Cache::Policy(PolicyKind::Lc), Mode::WriteBack),
+    (Cache::Policy(PolicyKind::ReuseSlots), Mode::WriteBack),
     (Cache::Policy(PolicyKind::Flashcache), Mode::WriteAround),
     (Cache::Fragments, Mode::WriteThrough),
 ];
@@ -43,7 +45,8 @@ pub fn options((cache, mode): (Cache, Mode)) -> CacheOptions {
         background_workers: 3,
         ..TierOptions::new(policy, 80)
     };
-    options.into()
+    // With slots that survive a crash, where that is needed.
+    CacheOptions::from(options).in_mode(mode).unwrap()
 }
 
 pub struct Parts {

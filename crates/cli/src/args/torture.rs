@@ -33,10 +33,10 @@ pub struct TortureArgs {
     pub threads: Option<usize>,
     /// Caches of raw pages (a block device's) instead: flushed, forgotten, in place, under power failures
     /// and kills
-    #[arg(long, conflicts_with_all = ["run", "json", "systems", "violations"])]
+    #[arg(long, conflicts_with_all = ["run", "json", "violations"])]
     pub raw: bool,
     /// Caches behind a door instead: NBD clients of a volume, under power failures; --states counts restarts
-    #[arg(long, value_parser = ["block"], conflicts_with_all = ["run", "json", "systems", "violations", "raw"])]
+    #[arg(long, value_parser = ["block"], conflicts_with_all = ["run", "json", "violations", "raw"])]
     pub door: Option<String>,
     /// Stores instead whose flash dies, and whose log is kept for that (face, face-gr, face-gsc, reuse)
     #[arg(long, conflicts_with_all = ["raw", "door"])]
@@ -83,6 +83,7 @@ Examples:
   entresol torture
   entresol torture --seed 7 --states 10000000 --json torture.json
   entresol torture --system face-gsc,lc --seconds 60
+  entresol torture --door block --system lc,s3-fifo --seconds 60
   entresol torture --flash-dies --system reuse --states 10000
   entresol torture --raw --states 1000000
   entresol torture --door block --seconds 600";

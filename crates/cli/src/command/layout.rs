@@ -3,11 +3,12 @@
 use crate::failure::Failure;
 use crate::output;
 use entresol_core::{
-    BlockKind, Cache, Config, FRAGMENT_BYTES, FragmentConfig, Mode, Placement, PolicyKind, Section,
-    bytes_per_slot, fragment_region_bytes, fragment_sections, region_bytes, sections,
+    BATCH_PAGES_MAX, BlockKind, Cache, Config, FRAGMENT_BYTES, FragmentConfig, Mode, Placement, PolicyKind,
+    Section, bytes_per_slot, fragment_region_bytes, fragment_sections, region_bytes, sections,
 };
 use entresol_engine::{FragmentOptions, TierOptions};
-use entresol_format::PageFormat;
+use entresol_format::segment::COPIES_OF_SLOTS;
+use entresol_format::{BLOCK_BYTES, PageFormat};
 use entresol_lab::report::{Column, Table, terminal, whole};
 use std::fmt::Write;
 
@@ -29,6 +30,8 @@ const FRAGMENT_BUDGET: f64 = 76.0;
 const ENGINE_BUDGET: f64 = 152.0;
 /// Pages of a large flash: 2 TiB.
 const LARGE_FLASH_PAGES: u32 = 1 << 29;
+/// Most bytes of DRAM for each slot of raw pages that survives a crash.
+const KEPT_BUDGET: usize = 34;
 /// SCE's figures are for a volume of so many times the flash, whose map has an entry for each fragment.
 const VOLUME_TO_FLASH: u32 = 4;
 
@@ -40,9 +43,11 @@ fn fragments(slots: u32) -> FragmentConfig {
 /// Bytes of DRAM for each further slot of `policy` with such pages, counted from the types. `None`: the
 /// engine refuses them in every mode.
 fn bytes_of(policy: PolicyKind, page_format: PageFormat) -> Option<usize> {
+    let keeps_slots = |mode| mode == Mode::WriteBack && page_format.keeps_proofs() && policy.may_keep_slots();
     let options = |mode, slots| TierOptions {
         mode,
         page_format,
+        keeps_slots: keeps_slots(mode),
         page_bytes: page_format.page_bytes().unwrap_or(4096) as u32,
         ..TierOptions::new(policy, slots)
     };
@@ -110,6 +115,34 @@ fn proofs(slots: u32, sce: &FragmentConfig) -> String {
     )
 }
 
+/// What slots that survive a crash cost in memory and in writes.
+fn kept_slots(slots: u32) -> String {
+    let keep = PolicyKind::ALL.into_iter().filter(|policy| policy.may_keep_slots());
+    let bytes = |policy: PolicyKind| {
+        let bytes = bytes_of(policy, PageFormat::Raw).unwrap_or_default();
+        format!("{} {bytes}", policy.name())
+    };
+    let bytes = keep.map(bytes).collect::<Vec<_>>().join(", ");
+    let usual = TierOptions::new(PolicyKind::Lc, slots);
+    let options = TierOptions { page_format: PageFormat::Raw, keeps_slots: true, ..usual };
+    let layout = options.layout();
+    let page_bytes = u64::from(options.page_bytes);
+    // All segments are written once while half of the ring of summaries is.
+    let segments = layout.segments_of_slots() * COPIES_OF_SLOTS * layout.segment_bytes();
+    let pages = layout.batch_places() / 2 * BATCH_PAGES_MAX as u64;
+    let percent = |bytes: u64, of: u64| format!("{:.2} %", bytes as f64 / of as f64 * 100.0);
+    format!(
+        "\nSlots that survive a crash, with raw pages, in write-back: {bytes} bytes a slot (allowed: {KEPT_BUDGET}; s3-fifo has 4 for \
+         its ghost beyond it, lc its history), and half a byte for the age of dirty pages, where these are copied to disk by \
+         and by. Written to flash in addition to pages: a summary for each batch, {} of full batches of {BATCH_PAGES_MAX} pages (allowed: \
+         2 %), and one block for a flush of n pages: {} for 1, {} for 8; segments of the directory, {} of full batches.\n",
+        percent(BLOCK_BYTES as u64, BATCH_PAGES_MAX as u64 * page_bytes),
+        percent(BLOCK_BYTES as u64, page_bytes),
+        percent(BLOCK_BYTES as u64, 8 * page_bytes),
+        percent(segments, pages * page_bytes),
+    )
+}
+
 /// Prints the layout for `slots` flash slots.
 pub fn run(slots: u32) -> Result<(), Failure> {
     let mut text = format!(
@@ -122,6 +155,7 @@ pub fn run(slots: u32) -> Result<(), Failure> {
         "\nRaw pages have their checksum in the directory: 4 bytes more. PostgreSQL's have it in their header. A dash: not possible\n\
          with this policy.\n",
     );
+    text.push_str(&kept_slots(slots));
     for (policy, name) in [
         (PolicyKind::FaceGsc, "face, face-gr, face-gsc"),
         (PolicyKind::Lc, "lc (its history of departed pages is apart from the slots)"),
@@ -179,6 +213,9 @@ mod tests {
     fn every_policy_keeps_to_its_budget() {
         for policy in PolicyKind::ALL {
             assert!(bytes_per_slot(policy) <= budget(policy), "{}", policy.name());
+            let raw = bytes_of(policy, PageFormat::Raw).unwrap_or_default();
+            let is_small = policy != PolicyKind::S3Fifo && policy.may_keep_slots();
+            assert!(!is_small || raw <= KEPT_BUDGET, "{}", policy.name());
         }
     }
 

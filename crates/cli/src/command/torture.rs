@@ -3,6 +3,7 @@
 use crate::args::TortureArgs;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
+use entresol_core::PolicyKind;
 use entresol_testkit::raw::{Kind, RawTorture};
 use entresol_testkit::torture::{DEVICES, Tally, Target, TortureOptions, TortureReport, torture};
 use serde::Serialize;
@@ -62,7 +63,14 @@ fn torture_raw(args: &TortureArgs, kind: Option<Kind>) -> Result<(), Failure> {
         (states, _) => states.unwrap_or(u64::MAX),
     };
     let threads = args.threads.unwrap_or(TortureOptions::new(args.seed, STATES).threads);
-    let report = RawTorture { kind, seed: args.seed, states, time: args.seconds, threads }.run();
+    let policy = |name: &String| {
+        let unknown =
+            || Failure::input(format!("--system: {name:?} is no policy; give one such as face-gsc, or all"));
+        PolicyKind::from_name(name).ok_or_else(unknown)
+    };
+    let names = args.systems.iter().filter(|name| *name != "all");
+    let policies = names.map(policy).collect::<Result<Vec<_>, _>>()?;
+    let report = RawTorture { kind, policies, seed: args.seed, states, time: args.seconds, threads }.run();
     output::print(&format!("{report}\n"))?;
     report.violation.map_or(Ok(()), |what| Err(Failure::Check(what)))
 }

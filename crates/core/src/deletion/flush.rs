@@ -43,7 +43,7 @@ impl FlushGoal {
     /// Begins a flush. The caller then repeats [`FlushGoal::step`] until it is complete.
     pub fn begin(partition: &mut Partition<'_>, extent: Extent) -> Self {
         let (_, rear) = partition.window();
-        if extent == Extent::Published {
+        if extent == Extent::Published || partition.slots().is_some() {
             Self::close(partition);
         }
         let rear = match extent {
@@ -71,6 +71,11 @@ impl FlushGoal {
         let is_recorded = durable(partition) >= self.records;
         if is_written && is_recorded {
             return true;
+        }
+        if let Partition::Slots(slots) = partition {
+            // What was staged when it began is asked for already, and what entered since is not waited for.
+            slots.table.want_records_below(self.records);
+            return false;
         }
         match self.extent {
             Extent::Flushed if may_record || !is_written => {

@@ -137,6 +137,11 @@ impl Directory {
         self.config.policy.placement() == Placement::Log
     }
 
+    /// Whether pages on flash survive a crash.
+    pub(crate) fn keeps_pages(&self) -> bool {
+        self.is_log() || self.config.keeps_slots
+    }
+
     /// Whether there is a table of objects.
     pub(super) fn has_objects(&self) -> bool {
         self.objects.is_some()

@@ -11,9 +11,9 @@ use std::fmt;
 /// The directory that an open would recover now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryReport {
-    /// All positions below this one are released.
+    /// All positions below this one are released; of slots, 0.
     pub front: Position,
-    /// The next position.
+    /// The next position; of slots, the number of the next batch.
     pub rear: Position,
     /// The occupancy.
     pub occupancy: Occupancy,
@@ -43,7 +43,7 @@ pub struct InspectReport {
     pub superblock: Superblock,
     /// Bytes that the cache takes.
     pub device_bytes: u64,
-    /// Its directory; `None` with slot placement, whose directory does not survive.
+    /// Its directory; `None` with slots that do not survive.
     pub directory: Option<DirectoryReport>,
 }
 
@@ -63,7 +63,17 @@ pub fn inspect(flash: &dyn Device) -> Result<InspectReport, TierError> {
         )));
     }
     let directory = match superblock.policy.placement() {
-        Placement::Slots => None,
+        Placement::Slots if !superblock.keeps_slots => None,
+        Placement::Slots => {
+            let mut open = OpenReport::default();
+            let restored = recover::restore_slots(flash, &superblock, &options, &mut open)?;
+            restored.map(|mut restored| {
+                let occupancy = restored.region.partition().occupancy();
+                let next = restored.kept.map_or(0, |kept| kept.next);
+                let (front, rear, horizon) = (Position(0), Position(next), None);
+                DirectoryReport { front, rear, occupancy, open, horizon }
+            })
+        }
         Placement::Log => {
             let mut open = OpenReport::default();
             let mut restored = recover::restore(flash, &superblock, &options, &mut open)?;
@@ -101,8 +111,13 @@ impl fmt::Display for InspectReport {
             return line("directory", "does not survive a restart with this policy".to_owned());
         };
         let (occupancy, open) = (&directory.occupancy, &directory.open);
-        line("positions", format!("{} to {}", thousands(directory.front.0), thousands(directory.rear.0)))?;
-        line("segments", format!("{} to {}", superblock.segment_first, superblock.segment_next))?;
+        if superblock.keeps_slots {
+            line("batches", thousands(directory.rear.0))?;
+        } else {
+            let (front, rear) = (thousands(directory.front.0), thousands(directory.rear.0));
+            line("positions", format!("{front} to {rear}"))?;
+            line("segments", format!("{} to {}", superblock.segment_first, superblock.segment_next))?;
+        }
         line("pages", thousands(occupancy.valid))?;
         line("newer than disk", thousands(occupancy.dirty))?;
         line("superseded versions", thousands(occupancy.superseded))?;

@@ -15,6 +15,7 @@
 //!   a batch, as after most power failures.
 
 use super::slots::RestoredSlots;
+use super::{known_flushed, tell_cut_off};
 use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
@@ -156,6 +157,11 @@ pub(crate) fn restore(
     }
     slots.resize(options.slots as usize, (None, None));
     let mut batches = reader.batches()?;
+    let known = known_flushed(superblock, options);
+    if let Some(known) = known {
+        batches.durable = batches.durable.max(known.below.0);
+        batches.next = batches.next.max(known.below.0);
+    }
     batches.next = segments.iter().map(|segment| segment.durable.below).fold(batches.next, u64::max);
     let needed = segments.iter().map(|segment| segment.since).min().unwrap_or(0);
     // Those under way may wait for their places, and be repeated.
@@ -203,6 +209,9 @@ pub(crate) fn restore(
     reader.report.dirty = occupancy.dirty.into();
     reader.report.warm = entries > 0;
     reader.report.torn = missing.len() as u64;
+    if !missing.is_empty() {
+        tell_cut_off(known, options, reader.report);
+    }
     let rewrites_segments = !missing.is_empty() || reader.is_torn || batches.are_told_once(needed);
     let counted = counted(needed..batches.next, &missing);
     let kept = KeptSlots { segments, next: batches.next, missing, counted, rewrites_segments };

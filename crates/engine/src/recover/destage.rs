@@ -62,7 +62,7 @@ impl Restored {
                 }
             };
             let (mut pages, faults) =
-                read_what_is_there(flash, (&layout, options.page_format), wanted, &mut buffer, prove)?;
+                read_what_is_there(&flash, (&layout, options.page_format), wanted, &mut buffer, prove)?;
             if let Some(first) = faults.first() {
                 points::UNSURE_DAMAGED.reach();
                 if !may_lose || !disk.missing.lose(None, &named(&faults))? {

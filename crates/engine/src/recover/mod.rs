@@ -38,6 +38,7 @@ mod tail;
 use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
+use crate::options::Flushed;
 use crate::region::{Region, objects_config};
 use crate::scan::{Reader, ScannedGroup};
 use crate::superblock::write_superblock;
@@ -92,9 +93,7 @@ pub(crate) fn restore(
 ) -> Result<Restored, TierError> {
     let layout = options.layout();
     let mut reader = Reader::new(flash, superblock, layout);
-    let known = options.flushed.filter(|flushed| {
-        (flushed.cache, flushed.epoch) == (superblock.cache, superblock.epoch) && !superblock.clean
-    });
+    let known = known_flushed(superblock, options);
     let scan = Scan::of_tail(&mut reader, known.map_or(Position(0), |known| known.below))?;
     let mut region = Region::new(options, superblock.cache)?;
     let mut partition = region.partition();
@@ -113,16 +112,8 @@ pub(crate) fn restore(
     report.dirty = occupancy.dirty.into();
     report.warm = occupancy.valid > 0;
     report.torn = scan.torn;
-    if (scan.torn > 0 || scan.is_doubtful || !scan.torn_summaries.is_empty())
-        && known.is_none()
-        && options.page_format == PageFormat::Raw
-    {
-        report.notices.push(
-            "the newest writes to flash are not whole, and count as never made: they look like writes that a power failure cut off, \
-             none of which was flushed; if power has not failed, the flash device is damaged, and what was flushed in the last second \
-             before may be missing"
-                .to_owned(),
-        );
+    if scan.torn > 0 || scan.is_doubtful || !scan.torn_summaries.is_empty() {
+        tell_cut_off(known, options, report);
     }
     reader.report(report);
     let log = scan.log;
@@ -146,6 +137,26 @@ pub(crate) fn restore(
         durable,
         log,
     })
+}
+
+/// How far the cache was flushed, if a program before this one has told that, and power has not failed since.
+fn known_flushed(superblock: &Superblock, options: &TierOptions) -> Option<Flushed> {
+    options.flushed.filter(|flushed| {
+        (flushed.cache, flushed.epoch) == (superblock.cache, superblock.epoch) && !superblock.clean
+    })
+}
+
+/// Writes that count as never made, of raw pages: their owner has no log that tells.
+fn tell_cut_off(known: Option<Flushed>, options: &TierOptions, report: &mut OpenReport) {
+    if known.is_some() || options.page_format != PageFormat::Raw {
+        return;
+    }
+    report.notices.push(
+        "the newest writes to flash are not whole, and count as never made: they look like writes that a power failure cut off, \
+         none of which was flushed; if power has not failed, the flash device is damaged, and what was flushed in the last second \
+         before may be missing"
+            .to_owned(),
+    );
 }
 
 /// Brings back the table of objects, and drops the pages that it calls dead.

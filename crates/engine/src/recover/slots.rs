@@ -103,6 +103,13 @@ impl RestoredSlots {
         Self { region, blocks, damaged, temperatures_written: 0, first, kept, materialised }
     }
 
+    /// The disk has everything: entries that are dirty on flash were copied there since they were written.
+    pub(crate) fn are_clean(&mut self) {
+        if let Some(slots) = self.region.partition().slots_mut() {
+            slots.restored_clean();
+        }
+    }
+
     /// Writes durably that what was damaged is empty. Nobody invalidates entries that are not known, so were
     /// such a block read again by the next open, its pages would come back in older versions.
     pub(crate) fn repair(&self, flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {

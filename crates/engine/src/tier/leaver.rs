@@ -1,5 +1,5 @@
 //! A flash has failed, and no log stands above: the tier continues without the flash. It switches itself off
-//! if the disk has everything. Otherwise it becomes degraded ([`super::ring::degrader`]).
+//! if the disk has everything. Otherwise it becomes degraded ([`super::degrader`]).
 //!
 //! Either needs the disk, which may fail, too: a controller that both hang on is reset, say. Then the disk is
 //! asked again until it takes what it has to, or the tier ends. Requests wait meanwhile, and have the disk's
@@ -10,11 +10,11 @@
 //! - No job is under way that moves pages when it is decided what follows.
 //! - The tier is in its final state only when the disk's label says durably what follows.
 
+use super::degrader::Degrader;
 use super::floor::Floor;
 use super::floor::causes::Causes;
 use super::floor::disk_trouble::{DiskTrouble, PATIENCE, Retry};
 use super::floor::failures::{Failing, Failures};
-use super::ring::degrader::Degrader;
 use super::room::Room;
 use crate::access::{Directory, RunState, State};
 use crate::disk::DiskPages;

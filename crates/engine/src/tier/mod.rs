@@ -5,7 +5,7 @@
 //! | `floor` | the devices and the access to the cache, and what a ring and slots both need |
 //! | `ring`, `slots` | the two placements of pages on flash |
 //! | `room` | one or the other |
-//! | `leaver` | the flash of a cache of raw pages has failed: the disk serves alone |
+//! | `leaver`, `degrader` | the flash of a cache of raw pages has failed: the disk serves alone, and gets what only flash had |
 //! | `requests` | requests of users that `access` cannot answer alone |
 //! | `serve` | what is done for fronts in other processes |
 //! | `life` | opening, closing, and releasing the disk |
@@ -21,6 +21,7 @@
 
 mod ahead;
 mod budget;
+mod degrader;
 mod deletes;
 mod detach;
 mod floor;

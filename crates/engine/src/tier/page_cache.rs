@@ -8,7 +8,7 @@ use crate::api::{DiskState, MissingPages, Progress, ReadCounts, ReadRoute, Write
 use crate::disk::PageRanges;
 use crate::interface::{AroundWrite, Deletes, LookedUp, PageCache};
 use crate::options::Flushed;
-use entresol_core::{Costs, PageId, WritebackOptions};
+use entresol_core::{Costs, PageId, Partition, Position, WritebackOptions};
 use entresol_shm::Gone;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -77,7 +77,11 @@ impl PageCache for FlashTier {
         let found = self.forget(first, last)?;
         // A page that is not in the cache may have a record, too: a crash would find its last slot.
         let directory = &self.parts.floor.access.directory;
-        if directory.with(|partition| partition.log().map_or(0, |log| log.records_waiting()))? > 0 {
+        let may_come_back = directory.with(|partition| match partition {
+            Partition::Log(log) => log.records_waiting() > 0,
+            Partition::Slots(slots) => slots.may_come_back(first, last),
+        })?;
+        if may_come_back {
             self.flush()?;
         }
         Ok(found)
@@ -166,8 +170,15 @@ impl PageCache for FlashTier {
 
     fn flushed(&self) -> Option<Flushed> {
         let access = &self.parts.floor.access;
-        let is_running = access.directory.is_log() && access.state.is_running();
-        let below = access.directory.with(|partition| partition.flushed()).ok().filter(|_| is_running)?;
+        if !access.directory.keeps_pages() || !access.state.is_running() {
+            return None;
+        }
+        let below = access.directory.with(|partition| match partition {
+            Partition::Log(_) => partition.flushed(),
+            // Of slots, the batches below this number.
+            Partition::Slots(slots) => Position(slots.oldest_batch()),
+        });
+        let below = below.ok()?;
         let superblocks = &self.parts.floor.superblocks;
         Some(Flushed { cache: superblocks.cache, epoch: superblocks.epoch, below })
     }

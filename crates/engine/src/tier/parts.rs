@@ -1,6 +1,7 @@
 //! All parts of a tier, put together. Arrows between rooms point one way: `life`, `serve` → `access` →
 //! `room` (`ring` or `slots`) → `floor`.
 
+use super::degrader::Degrader;
 use super::floor::horizon::Horizon;
 use super::floor::wanted::WantedPages;
 use super::floor::writeback::WritebackTask;
@@ -12,7 +13,6 @@ use super::life::detach::Detacher;
 use super::life::loss::Losses;
 use super::requests::reads::Reads;
 use super::requests::writes::Writes;
-use super::ring::degrader::Degrader;
 use super::room::{FoundPages, Room};
 use super::serve::Server;
 use crate::TierError;

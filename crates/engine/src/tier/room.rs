@@ -1,7 +1,7 @@
 //! The placement of a tier's pages: what is done differently in a ring and in slots.
 
+use super::degrader::Degrader;
 use super::floor::Floor;
-use super::ring::degrader::Degrader;
 use super::ring::{FoundRing, Ring};
 use super::slots::segments::SlotSegments;
 use super::slots::upkeep::Upkeep;
@@ -64,7 +64,10 @@ impl Room {
 
     /// Of a tier that can become degraded.
     pub(crate) fn degrader(&self) -> Option<&Degrader> {
-        self.ring()?.degrader.as_ref()
+        match self {
+            Room::Ring(ring) => ring.degrader.as_ref(),
+            Room::Slots(slots) => slots.degrader.as_ref(),
+        }
     }
 
     /// See [`crate::Deletes::forget_for`].
@@ -112,7 +115,7 @@ impl Room {
     pub(crate) fn write_staged(&self, writers: &WriterLoop) {
         match self {
             Room::Ring(ring) => writers.run(&*ring.writer),
-            Room::Slots(slots) => writers.run(&slots.writer),
+            Room::Slots(slots) => writers.run(&*slots.writer),
         }
     }
 

@@ -4,6 +4,7 @@ use super::floor::writeback::WritebackTask;
 use super::leaver::Leaver;
 use super::parts::Parts;
 use super::ring::Ring;
+use super::room::Room;
 use super::serve::Server;
 
 /// What a task does.
@@ -27,6 +28,15 @@ pub(super) fn of(parts: &Parts) -> Vec<(String, Work)> {
                 |parts| in_ring(parts, |ring| ring.confirmer.iter().for_each(|confirmer| confirmer.task()));
             add("flash confirmer", confirm);
         }
+    }
+    if let Room::Slots(slots) = &parts.room
+        && slots.confirmer.is_some()
+    {
+        add("flash confirmer", |parts| {
+            if let Room::Slots(slots) = &parts.room {
+                slots.confirmer.iter().for_each(|confirmer| confirmer.task());
+            }
+        });
     }
     if parts.room.slot_segments().is_some() {
         add("flash directory", |parts| {

@@ -81,7 +81,12 @@ fn kind(name: &str) -> Result<Kind, String> {
         "postgres" => Kind::Postgres,
         "objects" => Kind::Objects,
         "door" => Kind::Door,
-        _ => return Err(format!("there is no kind {name:?}; known are raw, postgres, objects and door")),
+        "kept" => Kind::Kept,
+        _ => {
+            return Err(format!(
+                "there is no kind {name:?}; known are raw, postgres, objects, door and kept"
+            ));
+        }
     })
 }
 

@@ -213,7 +213,7 @@ impl Hunt {
             }
         }
         let caches = raw::CACHES.repeat(RAW_CACHES);
-        for cache in caches.into_iter().filter(|cache| cache.kind() == kind) {
+        for cache in caches.into_iter().filter(|cache| cache.is_of(kind)) {
             // Half of the time each: some are noticed only after several lives, others only at rare moments.
             let examined = if rng.below(16) == 0 { Examined::Moments } else { Examined::Ends };
             self.live(cache, rng.next_u64(), examined);
@@ -226,7 +226,7 @@ impl Hunt {
     fn write_page_by_page(&mut self, seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 40);
         let is_it =
-            |cache: &raw::Cache| cache.policy == Some(PolicyKind::Face) && cache.kind() == raw::Kind::Raw;
+            |cache: &raw::Cache| cache.policy == Some(PolicyKind::Face) && cache.is_of(raw::Kind::Raw);
         for cache in raw::CACHES.repeat(PAGE_BY_PAGE_CACHES).into_iter().filter(is_it) {
             self.live(cache, rng.next_u64(), Examined::Moments);
             if self.evidence.is_some() {

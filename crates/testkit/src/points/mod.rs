@@ -115,7 +115,7 @@ fn tortured(names: &[&str], effort: Effort, stores: bool, states: u64, seed: u64
 /// So many caches of each policy.
 fn lived(kind: Kind, count: u64, seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let caches = raw::CACHES.into_iter().filter(|cache| cache.kind() == kind);
+    let caches = raw::CACHES.into_iter().filter(|cache| cache.is_of(kind));
     let mut all = caches.flat_map(|cache| (0..count).map(move |_| cache));
     all.try_for_each(|cache: Cache| raw::lives(cache, rng.next_u64(), Examined::Ends).map(drop))
 }

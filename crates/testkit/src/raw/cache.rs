@@ -31,16 +31,20 @@ pub enum Kind {
     Objects,
     /// It is behind the block door.
     Door,
+    /// What is in its slots survives a crash; behind the door, too.
+    Kept,
 }
 
 impl Cache {
-    /// What is special in it.
-    pub fn kind(&self) -> Kind {
-        match self.page_format {
-            _ if self.objects => Kind::Objects,
-            _ if self.door.is_some() => Kind::Door,
-            PageFormat::Raw => Kind::Raw,
-            _ => Kind::Postgres,
+    /// Whether this is special in it.
+    pub fn is_of(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Objects => self.objects,
+            Kind::Door => self.door.is_some(),
+            Kind::Kept => self.keeps_slots(),
+            _ if self.objects || self.door.is_some() || self.keeps_slots() => false,
+            Kind::Raw => self.page_format == PageFormat::Raw,
+            Kind::Postgres => self.page_format != PageFormat::Raw,
         }
     }
 
@@ -72,7 +76,19 @@ impl Cache {
 
     /// It learns which pages to keep out.
     pub(super) fn learns(&self) -> bool {
-        self.policy.is_some_and(|policy| policy.keeps_out())
+        let learns = |policy: PolicyKind| self.keeps_slots() && policy == PolicyKind::ReuseSlots;
+        self.policy.is_some_and(|policy| policy.keeps_out() || learns(policy))
+    }
+
+    /// What is in its slots survives a crash.
+    pub fn keeps_slots(&self) -> bool {
+        let is_it = self.page_format == PageFormat::Raw && self.mode == Mode::WriteBack;
+        is_it && self.policy.is_some_and(|policy| policy.may_keep_slots())
+    }
+
+    /// Pages that it has read from disk may enter whatever they are.
+    pub(super) fn populates(&self) -> bool {
+        self.policy.is_none_or(|policy| policy.populates())
     }
 
     /// Its directory is in a log on flash, and survives.
@@ -115,7 +131,7 @@ impl fmt::Display for Cache {
 
 /// The log policies, in which pages of others survive a crash, and policies that open cold. PostgreSQL's
 /// pages only where its log is not needed to repeat what the disk has not.
-pub const CACHES: [Cache; 31] = [
+pub const CACHES: [Cache; 39] = [
     Cache::raw(PolicyKind::Face, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
@@ -145,6 +161,14 @@ pub const CACHES: [Cache; 31] = [
     Cache::raw(PolicyKind::ReuseSlots, Mode::WriteThrough).behind_the_door(2),
     Cache::raw(PolicyKind::Lru, Mode::WriteThrough).behind_the_door(2),
     Cache::raw(PolicyKind::Flashcache, Mode::WriteAround).behind_the_door(2),
+    Cache::raw(PolicyKind::Lc, Mode::WriteBack),
+    Cache::raw(PolicyKind::ReuseSlots, Mode::WriteBack),
+    Cache::raw(PolicyKind::S3Fifo, Mode::WriteBack),
+    Cache::raw(PolicyKind::Clock, Mode::WriteBack),
+    Cache::raw(PolicyKind::Lc, Mode::WriteBack).behind_the_door(2),
+    Cache::raw(PolicyKind::ReuseSlots, Mode::WriteBack).behind_the_door(2),
+    Cache::raw(PolicyKind::S3Fifo, Mode::WriteBack).behind_the_door(4),
+    Cache::raw(PolicyKind::Lru, Mode::WriteBack).behind_the_door(2),
     Cache::fragments().behind_the_door(2),
     Cache::fragments().behind_the_door(4),
 ];

@@ -14,12 +14,13 @@ use crate::torture::newest_superblock;
 use entresol_core::Mode;
 use entresol_device::{Device, DeviceError, FaultPlan, MemoryDevice};
 use entresol_engine::TierOptions;
-use entresol_format::BLOCK_BYTES;
 use entresol_format::redo::{HEAD_AT, RedoHead};
 use entresol_format::summary::Summary;
+use entresol_format::{BLOCK_BYTES, batch};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::Outcome;
 use entresol_runtime::sync::{Mutex, Rank};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What has happened.
@@ -32,6 +33,8 @@ enum Happened {
     /// One block of the table of objects: its other copy tells the same.
     BlockOfObjectsDamaged,
     SummariesDamaged,
+    /// Of two batches in a row, so that what one of them says is not repeated either.
+    BatchesDamaged,
 }
 
 /// Parts of the refusal, one of which it has.
@@ -47,6 +50,7 @@ fn sentences(happened: Happened) -> &'static [&'static str] {
         Happened::ObjectsDamaged => &["the table of objects on the flash device cannot be used"],
         Happened::BlockOfObjectsDamaged => &[],
         Happened::SummariesDamaged => &["both summaries of group"],
+        Happened::BatchesDamaged => &["the summary of batch", "brought a page to a slot that another page"],
     }
 }
 
@@ -87,6 +91,34 @@ fn damage_summaries(flash: &MemoryDevice, options: &TierOptions, rng: &mut Rng) 
     Ok(true)
 }
 
+/// Damages the summaries of two batches in a row, which later ones call durable. False: there are none.
+fn damage_batches(flash: &MemoryDevice, options: &TierOptions, rng: &mut Rng) -> Result<bool, DeviceError> {
+    let (Some(superblock), layout) = (newest_superblock(flash), options.layout()) else { return Ok(false) };
+    let mut block = vec![0; BLOCK_BYTES];
+    let (mut numbers, mut durable) = (BTreeSet::new(), superblock.batches);
+    for place in 0..layout.batch_places() {
+        if flash.read(layout.batch_offset(place), &mut block).is_err() {
+            continue;
+        }
+        if let Ok(batch::Summary { head, .. }) = batch::decode(&block)
+            && head.cache == superblock.cache
+        {
+            numbers.insert(head.number);
+            durable = durable.max(head.durable);
+        }
+    }
+    let in_a_row: Vec<u64> =
+        numbers.iter().copied().filter(|n| n + 1 < durable && numbers.contains(&(n + 1))).collect();
+    if in_a_row.is_empty() {
+        return Ok(false);
+    }
+    let first = in_a_row[rng.below(in_a_row.len() as u64) as usize];
+    for number in [first, first + 1] {
+        flash.write(layout.batch_offset(number), &[7; BLOCK_BYTES])?;
+    }
+    Ok(true)
+}
+
 impl Happened {
     fn draw(life: &Life<'_>, rng: &mut Rng) -> Self {
         match rng.below(4) {
@@ -94,6 +126,7 @@ impl Happened {
             1 if life.cache.objects && rng.below(4) == 0 => Self::ObjectsDamaged,
             1 if life.cache.objects => Self::BlockOfObjectsDamaged,
             2 | 3 if life.cache.is_log() && !life.cache.page_format.names_itself() => Self::SummariesDamaged,
+            2 | 3 if life.cache.keeps_slots() => Self::BatchesDamaged,
             _ => Self::FileSystemOnFlash,
         }
     }
@@ -120,13 +153,14 @@ impl Happened {
                 media.flash.write(at, &[7; BLOCK_BYTES]).map(|()| true)
             }
             (Self::SummariesDamaged, Some(options)) => damage_summaries(&media.flash, options, rng),
-            (Self::ObjectsDamaged | Self::BlockOfObjectsDamaged | Self::SummariesDamaged, None) => Ok(false),
+            (Self::BatchesDamaged, Some(options)) => damage_batches(&media.flash, options, rng),
+            (_, None) => Ok(false),
         }
     }
 
     /// What remains may be enough.
     fn may_open(self) -> bool {
-        matches!(self, Self::ObjectsDamaged | Self::BlockOfObjectsDamaged | Self::SummariesDamaged)
+        !matches!(self, Self::FileSystemOnFlash | Self::FileSystemOnDisk)
     }
 }
 

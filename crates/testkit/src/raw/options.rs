@@ -35,12 +35,12 @@ pub(super) fn without_writeback(cache: Cache, options: CacheOptions) -> CacheOpt
     }
 }
 
-/// Whether dirty pages of this cache are copied to disk behind its clients: of two policies, others behind
+/// Whether dirty pages of this cache are copied to disk behind its clients: of three policies, others behind
 /// the door than in front of it.
 fn copies_behind(cache: Cache) -> bool {
     let is_it = match cache.door {
-        Some(_) => [PolicyKind::FaceGsc, PolicyKind::Reuse],
-        None => [PolicyKind::Face, PolicyKind::FaceGsc],
+        Some(_) => [PolicyKind::FaceGsc, PolicyKind::Reuse, PolicyKind::Lc],
+        None => [PolicyKind::Face, PolicyKind::FaceGsc, PolicyKind::S3Fifo],
     };
     let has_no_log = cache.page_format == PageFormat::Raw && !cache.objects;
     has_no_log && cache.policy.is_some_and(|policy| is_it.contains(&policy))
@@ -68,6 +68,7 @@ fn pages(cache: Cache, policy: PolicyKind) -> TierOptions {
         slots,
         objects: if objects { OBJECTS_MAX } else { 0 },
         history: policy.history(slots),
+        keeps_slots: cache.keeps_slots(),
         write_workers: 2,
         background_workers: 3,
         writeback: copies_behind(cache).then_some(QUICK_WRITEBACK),

@@ -164,7 +164,8 @@ pub(super) type Shared = Arc<Mutex<Oracle>>;
 impl Oracle {
     pub fn new(cache: Cache, client: u64, clients: u64) -> Self {
         // PostgreSQL's new pages are not taken, and some policies keep pages out.
-        let straight_to_disk = !cache.is_log() || cache.learns() || cache.page_format != PageFormat::Raw;
+        let is_on_flash = cache.is_log() || cache.keeps_slots();
+        let straight_to_disk = !is_on_flash || cache.learns() || cache.page_format != PageFormat::Raw;
         let (pages, lives) = (BTreeMap::new(), RawLives::default());
         Self {
             cache,
@@ -196,7 +197,8 @@ impl Oracle {
 
     /// Whether what came from `source` may be a forgotten page: read from disk, now or when it entered.
     pub fn comes_from_disk(&self, source: Source) -> bool {
-        source == Source::Disk || !self.cache.is_log()
+        let enters_alone = !self.cache.keeps_slots() || self.cache.populates();
+        source == Source::Disk || !self.cache.is_log() && enters_alone
     }
 
     pub fn version(&self, page: u64, found: &[u8]) -> u64 {

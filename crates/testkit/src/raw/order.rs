@@ -27,7 +27,7 @@ const WRITERS: u64 = 3;
 const STEPS: u64 = 150;
 
 /// Caches that populate in different ways, and some that do not.
-pub const CACHES: [Cache; 8] = [
+pub const CACHES: [Cache; 11] = [
     Cache::raw(PolicyKind::Lru, Mode::WriteThrough),
     Cache::raw(PolicyKind::Fifo, Mode::WriteAround),
     Cache::raw(PolicyKind::Flashcache, Mode::WriteThrough),
@@ -36,6 +36,9 @@ pub const CACHES: [Cache; 8] = [
     Cache::raw(PolicyKind::Face, Mode::WriteThrough),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteThrough),
     Cache::raw(PolicyKind::Reuse, Mode::WriteBack),
+    Cache::raw(PolicyKind::Lc, Mode::WriteBack),
+    Cache::raw(PolicyKind::ReuseSlots, Mode::WriteBack),
+    Cache::raw(PolicyKind::Clock, Mode::WriteBack),
 ];
 
 pub(super) fn bytes(version: u64) -> Vec<u8> {
@@ -73,7 +76,8 @@ fn write(tier: &FlashTier, written: &Written, page: u64, version: u64) -> Result
     Ok(())
 }
 
-pub(super) fn options(Cache { policy, mode, page_format, .. }: Cache) -> TierOptions {
+pub(super) fn options(cache: Cache) -> TierOptions {
+    let Cache { policy, mode, page_format, .. } = cache;
     let (slots, policy) = (64, policy.expect("pages under a policy"));
     TierOptions {
         page_format,
@@ -83,6 +87,7 @@ pub(super) fn options(Cache { policy, mode, page_format, .. }: Cache) -> TierOpt
         segment_entries: 64,
         slots,
         history: policy.history(slots),
+        keeps_slots: cache.keeps_slots(),
         ..TierOptions::new(policy, slots)
     }
 }

@@ -1,6 +1,7 @@
 //! Many caches of raw pages, on all cores, counted.
 
 use super::{CACHES, Cache, Examined, Kind, RawLives, lives};
+use entresol_core::PolicyKind;
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
 use std::fmt;
@@ -8,10 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What to torture, and for how long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RawTorture {
     /// Only caches of this kind.
     pub kind: Option<Kind>,
+    /// Only caches of these policies. Empty: of all.
+    pub policies: Vec<PolicyKind>,
     /// Of everything that happens by chance.
     pub seed: u64,
     /// Ends after so many crash states.
@@ -42,7 +45,10 @@ impl RawTorture {
     /// Runs until something is wrong, or enough was done.
     pub fn run(&self) -> RawReport {
         let begin = Instant::now();
-        let is_wanted = |cache: &Cache| self.kind.is_none_or(|kind| cache.kind() == kind);
+        let is_one = |cache: &Cache| cache.policy.is_some_and(|policy| self.policies.contains(&policy));
+        let is_wanted = |cache: &Cache| {
+            self.kind.is_none_or(|kind| cache.is_of(kind)) && (self.policies.is_empty() || is_one(cache))
+        };
         let caches: Vec<Cache> = CACHES.into_iter().filter(is_wanted).collect();
         let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
         let report = Mutex::new(RawReport::default());

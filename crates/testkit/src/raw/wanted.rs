@@ -22,12 +22,14 @@ const WRITERS: u64 = 3;
 /// Of each writer.
 const STEPS: u64 = 250;
 
-/// Policies that keep dirty pages in a log.
-pub const CACHES: [Cache; 4] = [
+/// Policies that keep dirty pages in a log, or in slots.
+pub const CACHES: [Cache; 6] = [
     Cache::raw(PolicyKind::Face, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
     Cache::raw(PolicyKind::Reuse, Mode::WriteBack),
+    Cache::raw(PolicyKind::S3Fifo, Mode::WriteBack),
+    Cache::raw(PolicyKind::ReuseSlots, Mode::WriteBack),
 ];
 
 fn failed(error: &DeviceError) -> TierError {

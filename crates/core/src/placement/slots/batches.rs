@@ -49,6 +49,8 @@ pub(crate) struct Batch {
     number: u64,
     /// Slots that left before the first one of this batch did.
     left_before: u64,
+    /// All batches below this number were durable when it began: its summary says so.
+    tells: u64,
     /// First of the slots that its summary calls empty.
     first: u32,
     /// How many these are.
@@ -75,6 +77,10 @@ pub(crate) struct Batches {
     wanted: u64,
     /// A batch is due while `next` is below, for what its summary repeats.
     repeat_to: u64,
+    /// The newest batch that is durable and has changed anything is below this number.
+    changed: u64,
+    /// A durable summary says that all batches below this number were durable.
+    told: u64,
     /// The chain of those that no batch has taken.
     first: u32,
     last: u32,
@@ -230,11 +236,24 @@ impl Slots<'_> {
         Some(batches.next)
     }
 
+    /// A batch that has changed something is durable, and no durable summary after it says so: a number above
+    /// it. Until then a crash makes damage of it look like a batch that was cut off.
+    pub fn unconfirmed(&self) -> Option<u64> {
+        let batches = self.table.batches.as_deref()?;
+        (batches.told < batches.changed).then_some(batches.changed)
+    }
+
     /// After a restart: the number of the first batch.
     pub fn restore_batches(&mut self, next: u64) {
         if let Some(batches) = self.table.batches.as_deref_mut() {
             (batches.first_of_run, batches.next) = (next, next);
+            (batches.changed, batches.told) = (next, next);
         }
+    }
+
+    /// Asks for the records of all slots that were emptied so far.
+    pub fn write_records(&mut self) {
+        self.table.want_records();
     }
 
     /// Slots that were emptied ever, and are recorded as empty by a summary, or are to be.
@@ -306,8 +325,13 @@ impl SlotTable<'_> {
 
     /// Slots that are emptied so far are recorded without waiting for a full batch.
     pub(super) fn want_records(&mut self) {
+        self.want_records_below(u64::MAX);
+    }
+
+    /// As [`SlotTable::want_records`], the first `count` that were emptied ever.
+    pub(crate) fn want_records_below(&mut self, count: u64) {
         if let Some(batches) = self.batches.as_deref_mut() {
-            batches.wanted = batches.left;
+            batches.wanted = batches.wanted.max(count.min(batches.left));
         }
     }
 
@@ -402,9 +426,11 @@ impl SlotTable<'_> {
     fn begin_batch(&mut self, contents: &Contents<'_>, at: usize) {
         let Some(batches) = self.batches.as_deref_mut() else { return };
         let emptied = (batches.left - batches.taken).min(BATCH_EMPTIED_MAX as u64) as u32;
+        let tells = batches.oldest();
         batches.under_way[at] = Batch {
             number: batches.next,
             left_before: batches.taken,
+            tells,
             first: batches.first,
             emptied,
             is_under_way: 1,
@@ -431,7 +457,12 @@ impl SlotTable<'_> {
         let Some(batches) = self.batches.as_deref_mut() else { return };
         let batch = &mut batches.under_way[ticket.0 as usize];
         let (mut slot, emptied) = (batch.first, batch.emptied);
+        let (number, tells) = (batch.number, batch.tells);
         (batch.is_under_way, batch.emptied) = (0, 0);
+        batches.told = batches.told.max(tells);
+        if emptied > 0 || !pages.is_empty() {
+            batches.changed = batches.changed.max(number + 1);
+        }
         for _ in 0..emptied {
             let entry = *contents.pages.directory.entry(slot);
             if let Some(batches) = self.batches.as_deref_mut() {

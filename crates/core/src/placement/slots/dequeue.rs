@@ -3,13 +3,13 @@
 use super::batches::Batches;
 use super::write::{Place, is_overtaken, place_of};
 use super::{SlotTable, Slots};
-use crate::SlotId;
 use crate::contents::Contents;
 use crate::job::{BackgroundJob, CleanPage, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::pages::Pages;
-use crate::policy::{SlotPolicy, ask_slots};
-use crate::slot::{BUSY, DIRTY};
+use crate::policy::{Policy, SlotPolicy, ask, ask_slots};
+use crate::slot::{BUSY, DIRTY, VALID};
 use crate::staging::FrameState;
+use crate::{PageId, SlotId};
 
 impl Slots<'_> {
     /// Begins to copy the dirty page in `slot` to disk. `None`: it is busy.
@@ -28,6 +28,32 @@ impl Slots<'_> {
     /// The page in `slot` could not be copied to disk.
     pub(crate) fn clean_failed(&mut self, slot: u32) {
         self.contents.pages.directory.entry_mut(slot).lower(BUSY);
+    }
+
+    /// The page of the dequeue `ticket` stays, dirty: the disk does not take it. The policy sees it leave and
+    /// enter again, so that it is not the next victim.
+    pub fn stays(&mut self, ticket: Ticket) {
+        let Self { contents: Contents { pages, policy, .. }, table } = self;
+        let slot = ticket.0;
+        table.head.dequeuing -= 1;
+        pages.directory.entry_mut(slot).lower(BUSY);
+        ask!(policy, P, memory => P::on_leave(pages, memory, slot));
+        ask_slots!(policy, P, memory => P::on_enter(pages, memory, slot));
+        table.dequeue_ends(slot);
+    }
+
+    /// The dirty pages in these slots, with the number of the last write to each slot, as far as that is
+    /// known: a slot that is written again has another one.
+    pub fn dirty_with_generation(
+        &self,
+        slots: std::ops::Range<u32>,
+    ) -> impl Iterator<Item = (SlotId, PageId, u8)> + '_ {
+        let Pages { directory, lists, .. } = &self.contents.pages;
+        let slots = slots.start.min(directory.slots)..slots.end.min(directory.slots);
+        let is_dirty = |slot: &u32| directory.entry(*slot).has(VALID) && directory.entry(*slot).has(DIRTY);
+        slots
+            .filter(is_dirty)
+            .map(|slot| (SlotId(slot), directory.entry(slot).page(), lists.generation_byte(slot)))
     }
 
     /// The next dirty slot at or after `from`, to be cleaned. `Err` names a dirty slot with work under way:
@@ -124,8 +150,13 @@ impl SlotTable<'_> {
     pub(crate) fn dequeued(&mut self, contents: &mut Contents<'_>, ticket: Ticket) {
         self.head.dequeuing -= 1;
         self.empty(contents, ticket.0);
+        self.dequeue_ends(ticket.0);
+    }
+
+    /// No staged page waits for the dequeue of `slot` any more.
+    fn dequeue_ends(&mut self, slot: u32) {
         if self.in_sets {
-            let waits = self.emptied_for.iter_mut().find(|emptied| **emptied == ticket.0 + 1);
+            let waits = self.emptied_for.iter_mut().find(|emptied| **emptied == slot + 1);
             waits.into_iter().for_each(|emptied| *emptied = 0);
         }
     }

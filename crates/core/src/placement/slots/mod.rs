@@ -83,6 +83,12 @@ impl Slots<'_> {
         }
     }
 
+    /// A changed page is evicted from DRAM and enters, whatever the policy says: its driver can write it to
+    /// flash only.
+    pub fn evict_changed(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
+        self.enter(page, lsn, dirty, page.0 << 1 | 1)
+    }
+
     /// Stages `page`, if there is room, and records that as `decision`.
     #[inline(always)]
     fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {

@@ -67,6 +67,11 @@ impl Slots<'_> {
         self.contents.pages.directory.set_proof(slot.0, proof);
     }
 
+    /// The disk has everything: pages that were restored as dirty were copied there since.
+    pub fn restored_clean(&mut self) {
+        self.contents.pages.directory.are_clean_now();
+    }
+
     /// Ends the restore: all slots that were not named are free.
     pub fn restore_slots_end(&mut self) {
         let Self { contents, table } = self;

@@ -100,8 +100,8 @@ impl Offers {
         })
     }
 
-    /// As [`Offers::take_unless`], of a changed page that the disk does not take: with log placement it
-    /// enters whatever the policy says.
+    /// As [`Offers::take_unless`], of a changed page that the disk does not take: it enters whatever the
+    /// policy says.
     pub(crate) fn force_unless(
         &self,
         victim: Victim,
@@ -193,7 +193,10 @@ impl Offers {
         let must_enter = must_enter || fdirty && (self.takes_changes || cut_may_be_lost);
         let admission = match partition.log_mut() {
             Some(log) if must_enter => log.evict_changed(page, lsn, dirty),
-            _ => partition.evict(page, lsn, dirty, fdirty),
+            _ => match partition.slots_mut() {
+                Some(slots) if must_enter => slots.evict_changed(page, lsn, dirty),
+                _ => partition.evict(page, lsn, dirty, fdirty),
+            },
         };
         let admission = self.hold(admission);
         if victim.is_only_copy() && matches!(admission, Admission::Bypass { .. }) {

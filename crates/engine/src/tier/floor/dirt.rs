@@ -11,9 +11,10 @@
 
 use super::causes::Causes;
 use super::failures::Failures;
-use crate::access::{Access, Directory};
+use crate::access::{Access, Directory, Signals};
 use crate::disk::DiskPages;
 use crate::{TierError, points};
+use entresol_core::Partition;
 use entresol_runtime::sync::{Mutex, Rank};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 /// See the module's header.
 pub(crate) struct Dirt {
     directory: Arc<Directory>,
+    signals: Arc<Signals>,
     disk: Arc<DiskPages>,
     causes: Arc<Causes>,
     failures: Arc<Failures>,
@@ -58,6 +60,7 @@ impl Dirt {
         let writeback = options.writeback.filter(|_| options.dirty_possible());
         Self {
             directory: access.directory.clone(),
+            signals: access.signals.clone(),
             disk: disk.clone(),
             causes: causes.clone(),
             is_fixed: writeback.is_none(),
@@ -141,12 +144,20 @@ impl Dirt {
         self.is_marked.store(false, SeqCst);
         let is_clean = self.entering.load(SeqCst) == 0
             && self.directory.with(|partition| {
-                let is_dead = partition.log().and_then(|log| log.settle_for_slots()).is_none();
+                let is_dead = match partition {
+                    Partition::Log(log) => log.settle_for_slots().is_none(),
+                    // Else a crash finds what was forgotten, and takes it for what the disk has.
+                    Partition::Slots(slots) => {
+                        slots.write_records();
+                        slots.records_durable() == slots.records_made()
+                    }
+                };
                 partition.unsaved().pages == 0 && is_dead
             })?
             && !self.disk.missing.has_lost();
         if !is_clean {
             self.is_marked.store(true, SeqCst);
+            self.signals.writes.notify_one();
             return Ok(false);
         }
         points::DIRTY_CLEARED.reach();

@@ -2,7 +2,7 @@
 //!
 //! - Without a dirty page on flash and in staging, and without lost pages, the tier switches itself off: it
 //!   durably unbinds the flash from the disk, and then continues with the disk alone.
-//! - Otherwise, if no log stands above, the tier becomes degraded ([`super::super::ring::degrader`]).
+//! - Otherwise, if no log stands above, the tier becomes degraded ([`crate::tier::degrader`]).
 //! - Otherwise every later call returns [`TierError::Poisoned`].
 //!
 //! The first two need the disk. Where no log stands above, a task of their own carries them out

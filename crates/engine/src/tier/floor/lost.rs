@@ -9,7 +9,7 @@
 
 use super::failures::Failures;
 use super::object_log::ObjectLog;
-use crate::access::{Access, CachedPages, Forgets, Rescuer};
+use crate::access::{Access, CachedPages, Directory, Forgets, Rescuer};
 use crate::disk::{DiskPages, Missing, PageRanges};
 use crate::error::told_of;
 use crate::to_disk::named;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub(crate) struct LostPages {
+    directory: Arc<Directory>,
     cached: Arc<CachedPages>,
     rescuer: Arc<Rescuer>,
     forgets: Arc<Forgets>,
@@ -37,6 +38,7 @@ impl LostPages {
         let is_raw = access.options.page_format.has_no_owner_with_a_log();
         let has_no_log_above = is_raw && !objects.has_table();
         Self {
+            directory: access.directory.clone(),
             cached: access.cached.clone(),
             rescuer: access.rescuer.clone(),
             forgets: access.forgets.clone(),
@@ -79,7 +81,12 @@ impl LostPages {
             false => Err(too_many()),
         };
         points::LOST_GIVEN_UP.reach();
-        self.forgets.forget_for((page, page), lose).inspect_err(|error| self.failures.fail(error.clone()))?;
+        let given_up = match self.directory.is_log() {
+            true => self.forgets.forget_for((page, page), lose),
+            // Until the slot is empty its page is damaged, and fails its readers.
+            false => lose().and_then(|()| self.forgets.forget_range((page, page)).map(drop)),
+        };
+        given_up.inspect_err(|error| self.failures.fail(error.clone()))?;
         // The flash may have failed meanwhile.
         self.disk.missing.give_up(page).map(drop)
     }

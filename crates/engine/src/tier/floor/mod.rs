@@ -17,7 +17,9 @@
 //! | `destager` | writes of destaged pages to disk |
 //! | `entry` | offers a page to the flash, and writes it to disk if it does not enter |
 //! | `turns` | the turns of the writers of a page, if there is no log above |
-//! | `staged` | waits until staging is on flash |
+//! | `staged`, `flush` | wait until staging is on flash; `flush` carries out writes for that |
+//! | `confirmer` | telling a flush from a torn one |
+//! | `flash_reads` | reads of pages that leave a flash which may be unreadable for a while |
 //! | `writers`, `background` | the loops of the tasks that carry jobs out |
 //! | `checkpointer` | checkpoints, but for what placements make durable |
 //! | `wanted` | flash → disk before its turn, for the owner |
@@ -30,6 +32,7 @@ pub(crate) mod background;
 pub(crate) mod budget;
 pub(crate) mod causes;
 pub(crate) mod checkpointer;
+pub(crate) mod confirmer;
 pub(crate) mod destager;
 pub(crate) mod dirt;
 pub(crate) mod disk_trouble;
@@ -37,6 +40,8 @@ pub(crate) mod disk_writes;
 pub(crate) mod entry;
 pub(crate) mod failures;
 pub(crate) mod flash;
+pub(crate) mod flash_reads;
+pub(crate) mod flush;
 pub(crate) mod horizon;
 pub(crate) mod lost;
 pub(crate) mod object_log;

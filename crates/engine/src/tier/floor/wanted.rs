@@ -21,6 +21,7 @@ use crate::to_disk::{Destages, READS_MAX, named, read_what_is_there};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId};
+use entresol_device::Device;
 use entresol_objects::{ObjectId, Objects};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now, sleep, spawn};
@@ -479,8 +480,9 @@ impl WantedPages {
             let page = &copies[at];
             self.flash_pages.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
+        let flash: &dyn Device = &**self.flash;
         let (mut pages, faults) =
-            read_what_is_there(&**self.flash, self.flash_pages.format(), &wanted, buffer, prove)?;
+            read_what_is_there(&flash, self.flash_pages.format(), &wanted, buffer, prove)?;
         stays.extend(faults);
         self.board.tallies.dequeue_reads.add(copies.len());
         points::WANTED_COPIED.reach();

@@ -14,9 +14,12 @@ use crate::TierError;
 use crate::access::{BoardRef, Directory, RunState};
 use crate::api::WritebackState;
 use arrayvec::ArrayVec;
-use entresol_core::{Aged, PageId, Writeback, WritebackLook, WritebackOptions, WritebackStep};
+use entresol_core::{
+    Aged, PageId, Partition, SlotAges, Writeback, WritebackLook, WritebackOptions, WritebackStep,
+};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -65,6 +68,8 @@ struct Pass {
     copied: u64,
     /// When pages were copied last, by their hash: one place for some.
     copied_at: Vec<(PageId, Time)>,
+    /// Of slots, which tell no age.
+    ages: SlotAges,
 }
 
 impl Pass {
@@ -175,7 +180,9 @@ impl WritebackTask {
 
     /// Copies dirty pages until the tier stops.
     pub(crate) fn task(&self) {
-        let (mut pass, mut buffer) = (Pass::default(), self.wanted.buffer());
+        let slots = if self.directory.is_log() { 0 } else { self.directory.config.slots };
+        let mut pass = Pass { ages: SlotAges::new(slots), ..Pass::default() };
+        let mut buffer = self.wanted.buffer();
         while !self.state.is_stopped() {
             let seen = self.failures.dirty.epoch();
             let pause = self.step(&mut pass, &mut buffer).unwrap_or_else(|error| {
@@ -249,6 +256,11 @@ impl WritebackTask {
             Aged::Before(position) => Some(position),
             Aged::Quiet | Aged::All | Aged::Based(_) => None,
         };
+        let is_by_look = before.is_some() && !self.directory.is_log();
+        let age_ns = self.age().as_nanos() as u64;
+        if is_by_look && !pass.ages.begin_look(now().0, age_ns) {
+            return Ok(());
+        }
         let slots = self.directory.config.slots;
         for from in (0..slots).step_by(SLOTS_A_LOOK as usize) {
             // Memory is taken before the latch.
@@ -256,6 +268,7 @@ impl WritebackTask {
             let slots = from..from + SLOTS_A_LOOK;
             self.directory.with(|partition| match (which, partition.log()) {
                 (Aged::Based(number), Some(log)) => pass.pages.extend(log.dirty_based_before(slots, number)),
+                _ if is_by_look => look_at(partition, slots, pass),
                 _ => pass.pages.extend(partition.dirty_before(slots, before)),
             })?;
         }
@@ -270,6 +283,20 @@ impl WritebackTask {
         pass.pages.sort_unstable();
         Ok(())
     }
+}
+
+/// Adds those pages in these slots to the pass that have been dirty since the look before.
+fn look_at(partition: &Partition<'_>, slots: Range<u32>, pass: &mut Pass) {
+    let Some(table) = partition.slots() else { return };
+    let mut from = slots.start;
+    for (slot, page, written) in table.dirty_with_generation(slots.clone()) {
+        (from..slot.0).for_each(|clean| _ = pass.ages.look(clean, None));
+        from = slot.0 + 1;
+        if pass.ages.look(slot.0, Some(written)) {
+            pass.pages.push(page);
+        }
+    }
+    (from..slots.end).for_each(|clean| _ = pass.ages.look(clean, None));
 }
 
 fn look(directory: &Directory, board: &BoardRef) -> Result<WritebackLook, TierError> {

@@ -15,6 +15,7 @@ use crate::to_disk::{Destages, READS_MAX, named, read_what_is_there};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{Generation, Lookup, PageId, SlotId};
+use entresol_device::Device;
 use entresol_format::superblock::COPIES;
 use entresol_format::{PageFormat, Uuid};
 use std::sync::Arc;
@@ -53,13 +54,13 @@ impl Detacher {
     /// newest, and no page moves. Nearly all is on disk. Dequeues that ran meanwhile may have pulled pages
     /// from DRAM: these are in staging and in slots.
     pub(crate) fn release_disk(&self, accepts_loss: bool) -> Result<(), TierError> {
-        if self.keeps_pages() {
+        if self.directory.keeps_pages() {
             self.objects.drop_dead()?;
             self.destage_staged()?;
             self.destage_slots(accepts_loss)?;
         }
         self.disk.sync()?;
-        if self.keeps_pages() {
+        if self.directory.keeps_pages() {
             // All copies: none that remembers pages may stay.
             for _ in 0..COPIES {
                 self.superblocks.write(|superblock| {
@@ -74,7 +75,7 @@ impl Detacher {
             // Its owner accepts that.
             self.disk.label.change(|label| label.lost = false)?;
         }
-        if self.keeps_pages() {
+        if self.directory.keeps_pages() {
             // Not before: a cache that is not needed may be given to another disk. If this write is lost, the
             // cache counts as needed, and only this disk takes it.
             for _ in 0..COPIES {
@@ -82,11 +83,6 @@ impl Detacher {
             }
         }
         Ok(())
-    }
-
-    /// Whether pages survive a crash.
-    fn keeps_pages(&self) -> bool {
-        self.directory.is_log() || self.options.keeps_slots
     }
 
     /// Copies the dirty pages in staging to disk.
@@ -144,8 +140,9 @@ impl Detacher {
                 self.flash_pages.prove(data, pages[at].0, pages[at].1, pages[at].2, proofs[at])
             };
             points::DETACH_COPIED.reach();
+            let flash: &dyn Device = &**self.flash;
             let (mut read, faults) =
-                read_what_is_there(&**self.flash, self.flash_pages.format(), &wanted, &mut buffer, prove)?;
+                read_what_is_there(&flash, self.flash_pages.format(), &wanted, &mut buffer, prove)?;
             if let Some(fault) = faults.first().filter(|_| !accepts_loss) {
                 return Err(fault.clone());
             }

@@ -49,7 +49,7 @@ impl Losses {
             return Ok((0, Losing { lost, refused: Vec::new() }));
         }
         let (mut stays, mut copied) = (Vec::new(), 0);
-        if self.directory.is_log() && self.signals.check_running()? {
+        if self.directory.keeps_pages() && self.signals.check_running()? {
             copied = self.wanted.destage_found(&PageSet::ALL, &mut stays, watch)?;
         }
         let (mut lost, mut refused) = (self.lost.now()?, PageRanges::default());

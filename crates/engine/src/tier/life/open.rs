@@ -202,10 +202,18 @@ fn read(
     options: &TierOptions,
     report: &mut OpenReport,
 ) -> Result<ReadBack, TierError> {
+    // Of the same open: after one that was cut off, the label speaks of the mode before.
+    let is_known = superblock.mode == Mode::WriteBack && superblock.epoch == label.epoch;
+    let is_clean = is_known && !label.dirty_possible;
     match plan.reading {
         ToRead::Nothing => Ok(ReadBack::Nothing),
         ToRead::Slots => {
-            let slots = recover::restore_slots(flash, superblock, options, report)?;
+            let mut slots = recover::restore_slots(flash, superblock, options, report)?;
+            if let Some(slots) = slots.as_mut().filter(|_| is_clean && options.keeps_slots) {
+                points::OPEN_CLEAN.reach();
+                slots.are_clean();
+                report.dirty = 0;
+            }
             Ok(slots.map_or(ReadBack::Nothing, ReadBack::Slots))
         }
         ToRead::Log => {
@@ -215,9 +223,7 @@ fn read(
             {
                 prove_log(log, &restored, superblock)?;
             }
-            // Of the same open: after one that was cut off, the label speaks of the mode before.
-            let is_known = superblock.mode == Mode::WriteBack && superblock.epoch == label.epoch;
-            if is_known && !label.dirty_possible {
+            if is_clean {
                 points::OPEN_CLEAN.reach();
                 restored.are_clean();
                 report.dirty = 0;

@@ -111,15 +111,21 @@ fn read_now(
         }
     };
     let Some(superblock) = superblock else { return Ok(None) };
-    if decide(label, &superblock, options)?.reading != ToRead::Log {
+    let reading = decide(label, &superblock, options)?.reading;
+    if reading == ToRead::Nothing {
         report.notices.push(format!(
             "the flash device holds cache {} of epoch {}; that of this disk failed in epoch {}, and this is not it",
             superblock.cache, superblock.epoch, label.failed_epoch
         ));
         return Ok(None);
     }
-    match recover::restore(flash, &superblock, options, report) {
-        Ok(restored) => Ok(Some((superblock, restored.region))),
+    let region = match reading {
+        ToRead::Slots => recover::restore_slots(flash, &superblock, options, report)
+            .map(|restored| restored.map(|slots| slots.region)),
+        _ => recover::restore(flash, &superblock, options, report).map(|restored| Some(restored.region)),
+    };
+    match region {
+        Ok(region) => Ok(region.map(|region| (superblock, region))),
         Err(error @ TierError::Device { .. }) => Err(error),
         Err(error) => {
             report.forget_directory();

@@ -104,7 +104,9 @@ pub(super) fn decide(
     Ok(OpenPlan {
         reading,
         destages: is_ours && reading == ToRead::Log && options.disk_may_lack(),
-        disk_suffices: is_ours && reading == ToRead::Log && has_no_dirty(label, superblock),
+        disk_suffices: is_ours
+            && (reading == ToRead::Log || superblock.keeps_slots)
+            && has_no_dirty(label, superblock),
         degraded: false,
         foreign,
     })
@@ -140,7 +142,7 @@ fn check_counters(label: &Label, superblock: &Superblock) -> Result<(), TierErro
 /// Decides on a cache for a disk that lacks pages since its flash failed: only that flash, as it was then,
 /// has them.
 fn of_failed(label: &Label, superblock: &Superblock, options: &TierOptions) -> Result<OpenPlan, TierError> {
-    let is_it = superblock.policy.placement() == Placement::Log
+    let is_it = (superblock.policy.placement() == Placement::Log || superblock.keeps_slots)
         && superblock.cache == label.cache
         && superblock.disk == label.disk
         && superblock.epoch == label.failed_epoch
@@ -148,7 +150,11 @@ fn of_failed(label: &Label, superblock: &Superblock, options: &TierOptions) -> R
     if is_it {
         check_shape(superblock, options)?;
     }
-    let reading = if is_it { ToRead::Log } else { ToRead::Nothing };
+    let reading = match superblock.policy.placement() {
+        _ if !is_it => ToRead::Nothing,
+        Placement::Log => ToRead::Log,
+        Placement::Slots => ToRead::Slots,
+    };
     Ok(OpenPlan { foreign: None, reading, destages: false, disk_suffices: false, degraded: true })
 }
 

@@ -125,8 +125,7 @@ impl Writes {
         data: &[u8],
         error: TierError,
     ) -> Result<Evicted, TierError> {
-        let is_ring = self.room.ring().is_some() && self.access.options.mode == Mode::WriteBack;
-        if !is_ring || self.trouble.is_full_of_kept() {
+        if !self.access.options.dirty_possible() || self.trouble.is_full_of_kept() {
             return Err(error);
         }
         points::DISK_REFUSED_ENTERS.reach();

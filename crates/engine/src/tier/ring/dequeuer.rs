@@ -11,7 +11,6 @@ use super::waves::Waves;
 use crate::TierOptions;
 use crate::access::{BoardRef, Directory, FlashPages, Incoming, RunState, Signals, Staging};
 use crate::disk::{DiskPages, DurableNotes};
-use crate::error::flash_error;
 use crate::tier::floor::Floor;
 use crate::tier::floor::above::Above;
 use crate::tier::floor::background::{self, BackgroundQueue};
@@ -19,25 +18,20 @@ use crate::tier::floor::causes::Causes;
 use crate::tier::floor::destager::Destager;
 use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::flash::Flash;
+use crate::tier::floor::flash_reads::FlashReads;
 use crate::tier::floor::lost::LostPages;
 use crate::tier::floor::object_log::ObjectLog;
 use crate::tier::floor::renewals::Renewals;
 use crate::tier::floor::superblocks::Superblocks;
 use crate::to_disk::{Destages, damaged};
-use crate::{TierError, points, unreadable};
+use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{
     Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, GROUP_PAGES_MAX, Generation, Load, Ticket,
 };
 use entresol_device::{BusyClock, Io};
-use entresol_format::page::PageFault;
-use entresol_runtime::{Time, now, sleep};
+use entresol_runtime::{Time, now};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a flash that cannot be read is asked again, and how often.
-const UNREADABLE_MAX: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(50);
 
 type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
 
@@ -59,6 +53,7 @@ pub(crate) struct Dequeuer {
     signals: Arc<Signals>,
     board: BoardRef,
     flash: Arc<Flash>,
+    reads: FlashReads,
     disk: Arc<DiskPages>,
     superblocks: Arc<Superblocks>,
     causes: Arc<Causes>,
@@ -86,6 +81,7 @@ impl Dequeuer {
             signals: floor.access.signals.clone(),
             board: floor.access.board.clone(),
             flash: floor.flash.clone(),
+            reads: FlashReads::new(floor),
             disk: floor.disk.clone(),
             superblocks: floor.superblocks.clone(),
             causes: floor.causes.clone(),
@@ -217,7 +213,7 @@ impl Dequeuer {
         if one_io {
             let offset = self.flash.layout.slot_offset(needed[0].1.slot);
             let range = first * page_bytes..(last + 1) * page_bytes;
-            return self.read_tolerantly(&mut [Io::Read { offset, buffer: &mut scratch[range] }]);
+            return self.reads.read(&mut [Io::Read { offset, buffer: &mut scratch[range] }]);
         }
         let mut batch = Batch::new();
         let mut wanted = needed.iter().peekable();
@@ -226,44 +222,7 @@ impl Dequeuer {
                 batch.push(Io::Read { offset: self.flash.layout.slot_offset(page.slot), buffer });
             }
         }
-        self.read_tolerantly(&mut batch)
-    }
-
-    /// Reads from flash; what cannot be read is a damaged page. A flash that gives nothing back is asked
-    /// again for a while, if its owner has no log: it may be a cable that was out.
-    fn read_tolerantly(&self, batch: &mut [Io<'_>]) -> Result<(), TierError> {
-        let mut read = || unreadable::read_batch(&**self.flash, batch);
-        let until = now() + UNREADABLE_MAX;
-        loop {
-            match read() {
-                Err(error) if self.has_no_log_above && error.is_unreadable() && now() < until => {
-                    points::FLASH_READ_AGAIN.reach();
-                    if self.state.is_stopped() {
-                        return Err(flash_error(error));
-                    }
-                    sleep(PAUSE);
-                }
-                read => return read.map_err(flash_error),
-            }
-        }
-    }
-
-    /// Reads a dirty page once more before it is called lost; one that cannot be read, until `until`.
-    fn read_again(
-        &self,
-        (offset, bytes): (u64, &mut [u8]),
-        until: Time,
-        prove: impl Fn(&[u8]) -> Result<(), PageFault>,
-    ) -> Result<Result<(), PageFault>, TierError> {
-        loop {
-            self.read_tolerantly(&mut [Io::Read { offset, buffer: bytes }])?;
-            let proved = prove(bytes);
-            let may_return = proved.is_err() && unreadable::has_pattern(bytes);
-            if !may_return || now() >= until || self.state.is_stopped() {
-                return Ok(proved);
-            }
-            sleep(PAUSE);
-        }
+        self.reads.read(&mut batch)
     }
 
     /// Takes out pages that are damaged. Dirty ones are lost, durably.
@@ -276,7 +235,7 @@ impl Dequeuer {
             self.directory.proofs(pages.iter().map(|(_, page)| page.slot))?;
         let mut proofs = proofs.into_iter();
         let (mut lost, mut failed) = (ArrayVec::<TierError, GROUP_PAGES_MAX>::new(), Ok(()));
-        let until = now() + if self.has_no_log_above { UNREADABLE_MAX } else { Duration::ZERO };
+        let until = self.reads.patience();
         pages.retain(|(at, page)| {
             let proof = proofs.next().expect("one for each page");
             let bytes = &mut scratch[self.flash_pages.range(*at)];
@@ -285,7 +244,7 @@ impl Dequeuer {
             let mut proved = prove(bytes);
             if proved.is_err() && page.dirty && failed.is_ok() {
                 let offset = self.flash.layout.slot_offset(page.slot);
-                match self.read_again((offset, bytes), until, prove) {
+                match self.reads.read_again_until((offset, bytes), until, prove) {
                     Ok(again) => proved = again,
                     Err(error) => failed = Err(error),
                 }

@@ -6,16 +6,14 @@
 //! | `summary_records` | records of forgotten pages that summaries name |
 //! | `dequeuer` | flash → disk, and second chances |
 //! | `waves` | dequeues that sync the disk together |
-//! | `flusher`, `confirmer` | flushes, and telling a flush from a torn one |
+//! | `flusher`, `confirms` | flushes, and telling a flush from a torn one |
 //! | `segments` | directory segments |
 //! | `deletions` | pages that are forgotten, at once or for what makes them dead |
 //! | `write_through` | changed pages to disk, where no log stands above |
 //! | `unsure` | what flash has and the disk may lack |
 //! | `durable` | what a checkpoint makes durable |
-//! | `degrader` | the flash has failed while it had pages that the disk lacks |
 
-pub(crate) mod confirmer;
-pub(crate) mod degrader;
+pub(crate) mod confirms;
 pub(crate) mod deletions;
 pub(crate) mod dequeuer;
 pub(crate) mod durable;
@@ -27,12 +25,13 @@ pub(crate) mod waves;
 pub(crate) mod write_through;
 pub(crate) mod writer;
 
+use super::degrader::Degrader;
 use super::floor::Floor;
 use super::floor::background::BackgroundQueue;
 use super::floor::checkpointer::Checkpointer;
+use super::floor::confirmer::Confirmer;
 use crate::api::Survivors;
-use confirmer::Confirmer;
-use degrader::Degrader;
+use confirms::ConfirmsRing;
 use deletions::Deletions;
 use dequeuer::Dequeuer;
 use durable::DurableRing;
@@ -67,7 +66,7 @@ pub(crate) struct Ring {
     pub background: BackgroundQueue,
     pub flusher: Arc<Flusher>,
     /// Where a flush is a part of a group.
-    pub confirmer: Option<Confirmer>,
+    pub confirmer: Option<Confirmer<ConfirmsRing>>,
     pub segments: Arc<Segments>,
     pub deletions: Arc<Deletions>,
     /// Where no log stands above.
@@ -92,7 +91,8 @@ impl Ring {
             has_bases: found.has_bases,
             writer,
             background: BackgroundQueue::new(floor, Arc::new(dequeuer)),
-            confirmer: (floor.flash.layout.summary_copies() > 1).then(|| Confirmer::new(floor)),
+            confirmer: (floor.flash.layout.summary_copies() > 1)
+                .then(|| Confirmer::new(floor, ConfirmsRing::new(floor))),
             write_through: WriteThrough::new(floor, &flusher),
             degrader: Degrader::new(floor),
             flusher,

@@ -3,7 +3,9 @@
 //!
 //! The core marks the slots busy, and no other task touches them meanwhile. Where a crash loses the whole
 //! directory, the disk is not synced here: redo starts at the last checkpoint, which syncs (LC). Where slots
-//! survive it, a page is durable on disk before it counts as clean, or its slot is emptied.
+//! survive it, a page is durable on disk before it counts as clean, or its slot is emptied. A page that the
+//! disk refuses stays ([`crate::tier::floor::disk_trouble`]), and a damaged one is recorded as lost first
+//! ([`crate::tier::floor::lost`]).
 
 use crate::TierOptions;
 use crate::access::{BoardRef, Directory, FlashPages, Signals};
@@ -12,7 +14,9 @@ use crate::tier::floor::Floor;
 use crate::tier::floor::above::Above;
 use crate::tier::floor::background::{self, BackgroundQueue};
 use crate::tier::floor::destager::Destager;
-use crate::tier::floor::flash::Flash;
+use crate::tier::floor::disk_trouble::DiskTrouble;
+use crate::tier::floor::flash_reads::FlashReads;
+use crate::tier::floor::lost::LostPages;
 use crate::to_disk::{READS_MAX, read_what_is_there};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
@@ -59,8 +63,10 @@ pub(crate) struct Cleaner {
     flash_pages: Arc<FlashPages>,
     signals: Arc<Signals>,
     board: BoardRef,
-    flash: Arc<Flash>,
+    reads: FlashReads,
     disk: Arc<DiskPages>,
+    lost: Arc<LostPages>,
+    trouble: Arc<DiskTrouble>,
     destager: Arc<Destager>,
     notes: Arc<DurableNotes>,
     upstream: Arc<Above>,
@@ -74,8 +80,10 @@ impl Cleaner {
             flash_pages: floor.access.flash_pages.clone(),
             signals: floor.access.signals.clone(),
             board: floor.access.board.clone(),
-            flash: floor.flash.clone(),
+            reads: FlashReads::new(floor),
             disk: floor.disk.clone(),
+            lost: floor.lost.clone(),
+            trouble: floor.trouble.clone(),
             destager: floor.destager.clone(),
             notes: floor.notes.clone(),
             upstream: floor.upstream.clone(),
@@ -92,21 +100,25 @@ impl Cleaner {
             self.flash_pages.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
         let (mut destages, faults) =
-            read_what_is_there(&**self.flash, self.flash_pages.format(), &wanted, scratch, prove)?;
+            read_what_is_there(&self.reads, self.flash_pages.format(), &wanted, scratch, prove)?;
         self.board.tallies.dequeue_reads.add(copies.pages.len());
-        if let Some(fault) = faults.into_iter().next() {
+        if !faults.is_empty() {
             points::COPY_DAMAGED.reach();
-            return Err(fault);
+            self.lost.lose(&faults)?;
         }
-        self.destager.destage(&mut destages)?;
-        if self.options.keeps_slots {
-            self.disk.sync()?;
+        // If the tier ends meanwhile, the pages stay as they are.
+        let Some(kept) = self.destager.destage_or_keep(&mut destages, || Ok(true))? else { return Ok(()) };
+        if self.options.keeps_slots && !self.trouble.persist(|| self.disk.sync())? {
+            return Ok(());
         }
+        let stays = |page: &CleanPage| kept.iter().any(|(kept, _)| *kept == page.page);
         self.directory.with(|partition| {
             for (page, ticket) in &copies.pages {
-                match ticket {
-                    Some(ticket) => partition.dequeued(*ticket),
-                    None => partition.cleaned(page),
+                match (ticket, stays(page)) {
+                    (Some(ticket), true) => partition.slots_mut().into_iter().for_each(|s| s.stays(*ticket)),
+                    (Some(ticket), false) => partition.dequeued(*ticket),
+                    (None, true) => partition.clean_failed(page),
+                    (None, false) => partition.cleaned(page),
                 }
             }
         })?;

@@ -5,6 +5,7 @@ use crate::TierError;
 use crate::access::{Directory, Forgets, PageOrder, Signals};
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
+use crate::tier::floor::disk_trouble::DiskTrouble;
 use entresol_core::{Admission, PageId, Walk};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub(crate) struct Deletions {
     signals: Arc<Signals>,
     order: PageOrder,
     disk: Arc<DiskPages>,
+    trouble: Arc<DiskTrouble>,
     upkeep: Option<Arc<Upkeep>>,
 }
 
@@ -26,6 +28,7 @@ impl Deletions {
             signals: floor.access.signals.clone(),
             order: floor.access.order.clone(),
             disk: floor.disk.clone(),
+            trouble: floor.trouble.clone(),
             upkeep: upkeep.clone(),
         }
     }
@@ -70,6 +73,7 @@ impl Deletions {
             pages.into_iter().try_for_each(|page| self.forget(page))?;
         }
         let found = self.forgets.forget_range((first, last))?;
+        self.trouble.forget((first, last));
         self.disk.missing.forget((first, last), || Ok::<(), TierError>(()))?;
         Ok(found)
     }

@@ -6,7 +6,7 @@
 //! | `batches`, `segments` | pages with summaries, and segments of the directory, where slots survive a crash |
 //! | `directory`, `upkeep` | the slot directory on flash, and how it is kept true (TAC) |
 //! | `cleaner` | flash → disk |
-//! | `flusher` | flushes |
+//! | `flusher`, `confirms` | flushes, and telling a flush from a torn one |
 //! | `deletions` | pages that are forgotten |
 //! | `write_through` | changed pages to disk, where no log stands above |
 //! | `materialiser` | what is left on flash at checkpoints and shutdowns |
@@ -14,6 +14,7 @@
 
 pub(crate) mod batches;
 pub(crate) mod cleaner;
+pub(crate) mod confirms;
 pub(crate) mod deletions;
 pub(crate) mod directory;
 pub(crate) mod durable;
@@ -24,14 +25,17 @@ pub(crate) mod upkeep;
 pub(crate) mod write_through;
 pub(crate) mod writer;
 
+use super::degrader::Degrader;
 use super::floor::Floor;
 use super::floor::background::BackgroundQueue;
 use super::floor::checkpointer::Checkpointer;
+use super::floor::confirmer::Confirmer;
 use crate::api::{Materialised, Survivors};
 use crate::recover::KeptSlots;
 use crate::{TierError, TierOptions};
 use batches::Batches;
 use cleaner::Cleaner;
+use confirms::ConfirmsSlots;
 use deletions::Deletions;
 use directory::SlotDirectory;
 use durable::DurableSlots;
@@ -81,7 +85,7 @@ impl FoundSlots {
 
 /// See the module's header.
 pub(crate) struct Slots {
-    pub writer: Writer,
+    pub writer: Arc<Writer>,
     pub background: BackgroundQueue,
     /// Of a policy that keeps its directory up with every page.
     pub upkeep: Option<Arc<Upkeep>>,
@@ -92,6 +96,9 @@ pub(crate) struct Slots {
     rewrites_segments: bool,
     pub deletions: Arc<Deletions>,
     pub flusher: Arc<Flusher>,
+    /// Where slots survive a crash, and no log stands above.
+    pub confirmer: Option<Confirmer<ConfirmsSlots>>,
+    pub degrader: Option<Degrader>,
     /// Where no log stands above.
     pub write_through: Option<WriteThrough>,
     pub materialiser: Arc<Materialiser>,
@@ -111,11 +118,16 @@ impl Slots {
         let materialiser = Arc::new(Materialiser::new(floor, found.temperatures_written));
         let checkpointer = floor.checkpointer(DurableSlots::new(floor, &cleaner, &materialiser));
         let deletions = Arc::new(Deletions::new(floor, &upkeep));
+        let writer = Arc::new(Writer::new(floor, &upkeep, batches));
+        let flusher = Arc::new(Flusher::new(floor, &checkpointer, &writer));
+        let confirms = keeps_slots && floor.turns.is_some();
         Self {
-            writer: Writer::new(floor, &upkeep, batches),
+            writer,
             background: BackgroundQueue::new(floor, cleaner),
-            write_through: WriteThrough::new(floor),
-            flusher: Arc::new(Flusher::new(floor, &checkpointer)),
+            write_through: WriteThrough::new(floor, &flusher),
+            flusher,
+            confirmer: confirms.then(|| Confirmer::new(floor, ConfirmsSlots::new(floor))),
+            degrader: keeps_slots.then(|| Degrader::new(floor)).flatten(),
             survivors: found.survivors,
             upkeep,
             segments,

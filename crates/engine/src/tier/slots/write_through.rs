@@ -1,6 +1,10 @@
-//! Writing changed pages to disk when no log stands above. The directory is empty after a crash, or an entry
-//! is invalid before the page's write: so flash is never older than disk.
+//! Writing changed pages to disk when no log stands above.
+//!
+//! Invariant: flash is never older than disk, not even after a crash. The directory is empty then; or an entry
+//! is invalid before the page's write; or, where slots survive a crash, a durable summary says before the
+//! page's write that each slot is empty in which a crash could find an older version.
 
+use super::flusher::Flusher;
 use crate::TierError;
 use crate::access::Access;
 use crate::tier::floor::Floor;
@@ -16,16 +20,18 @@ pub(crate) struct WriteThrough {
     disk_writes: Arc<DiskWrites>,
     entry: Arc<Entry>,
     turns: Arc<Turns>,
+    flusher: Arc<Flusher>,
 }
 
 impl WriteThrough {
     /// `None`: a log stands above.
-    pub(crate) fn new(floor: &Floor) -> Option<Self> {
+    pub(crate) fn new(floor: &Floor, flusher: &Arc<Flusher>) -> Option<Self> {
         Some(Self {
             access: floor.access.clone(),
             disk_writes: floor.disk_writes.clone(),
             entry: floor.entry.clone(),
             turns: floor.turns.clone()?,
+            flusher: flusher.clone(),
         })
     }
 
@@ -33,9 +39,7 @@ impl WriteThrough {
     pub(crate) fn write(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
         let _turn = self.turns.turn(pages, false);
         let writing = Writing::begin(&self.access, pages)?;
-        for (page, _) in pages {
-            self.access.forgets.forget_range((*page, *page))?;
-        }
+        self.forget_durably(pages.iter().map(|(page, _)| (*page, *page)))?;
         self.disk_writes.write_run(pages)?;
         drop(writing);
         if around {
@@ -52,7 +56,22 @@ impl WriteThrough {
         let ([(first, _), ..], [.., (last, _)]) = (run, run) else { return Ok(()) };
         let _turn = self.turns.turn(run, false);
         let _writing = Writing::begin(&self.access, run)?;
-        self.access.forgets.forget_range((*first, *last))?;
+        self.forget_durably(std::iter::once((*first, *last)))?;
         self.disk_writes.write_around(run, data)
+    }
+
+    /// No copy of the pages in these ranges is on flash any more, nor is found there after a crash.
+    fn forget_durably(
+        &self,
+        mut ranges: impl Iterator<Item = (PageId, PageId)> + Clone,
+    ) -> Result<(), TierError> {
+        for range in ranges.clone() {
+            self.access.forgets.forget_range(range)?;
+        }
+        let may_come_back = self.access.directory.with(|partition| {
+            let slots = partition.slots();
+            slots.is_some_and(|slots| ranges.any(|(first, last)| slots.may_come_back(first, last)))
+        })?;
+        if may_come_back { self.flusher.flush_flash() } else { Ok(()) }
     }
 }

@@ -8,6 +8,7 @@ use crate::access::{Directory, FlashPages, Signals, Staging};
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::tier::floor::Floor;
+use crate::tier::floor::failures::Failures;
 use crate::tier::floor::flash::Flash;
 use crate::tier::floor::writers::{Brought, Writes};
 use arrayvec::ArrayVec;
@@ -27,6 +28,7 @@ pub(crate) struct Writer {
     signals: Arc<Signals>,
     flash: Arc<Flash>,
     upkeep: Option<Arc<Upkeep>>,
+    failures: Arc<Failures>,
     /// Where slots survive a crash.
     batches: Option<Batches>,
 }
@@ -40,6 +42,7 @@ impl Writer {
             staging: floor.access.staging.clone(),
             signals: floor.access.signals.clone(),
             flash: floor.flash.clone(),
+            failures: floor.failures.clone(),
             upkeep: upkeep.clone(),
             batches,
         }
@@ -132,6 +135,7 @@ impl Writes for Writer {
         self.directory.with(|partition| partition.written(job.ticket, pages))?;
         if let Some((batches, number)) = durable {
             batches.tell_durable(number, pages);
+            self.failures.flushes.notify_one();
         }
         if let Some(upkeep) = &self.upkeep {
             upkeep.writes_end(pages);

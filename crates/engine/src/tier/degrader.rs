@@ -1,5 +1,5 @@
 //! The flash has failed while it had pages that the disk lacks, and there is no log above: the tier continues
-//! from disk, and only reads the flash (docs/DESIGN.md, "Degraded"). [`crate::tier::leaver`] says when.
+//! from disk, and only reads the flash (docs/DESIGN.md, "Degraded"). [`super::leaver`] says when.
 //!
 //! Invariants:
 //!
