@@ -258,14 +258,7 @@ impl VolumeConfig {
         let policy = self.policy.clone();
         let wrong = |wanted: &str| ConfigError(format!("{name} = {value:?} is not possible; give {wanted}"));
         match name {
-            "mode" => {
-                let is_usual = self.policy == Self::usual_policy(&self.mode);
-                self.mode = value.to_owned();
-                // Its owner has not chosen this policy: it may change with the mode.
-                if is_usual && !self.policy_has_mode() {
-                    self.policy = Self::usual_policy(value).to_owned();
-                }
-            }
+            "mode" => self.mode = value.to_owned(),
             "policy" => self.policy = value.to_owned(),
             "sequential-bypass-bytes" => {
                 self.sequential_bypass_bytes =
@@ -295,11 +288,6 @@ impl VolumeConfig {
             TierOptions { slots, ..options }.validate().map_err(|error| ConfigError(error.to_string()))?;
         }
         self.steer_options().map(drop)
-    }
-
-    /// Whether a volume can have this policy in this mode.
-    fn policy_has_mode(&self) -> bool {
-        self.cache_options_of(ANY_SLOTS).is_ok_and(|options| options.validate().is_ok())
     }
 
     /// The options of a cache in the place of one with the options `old`, on a flash device of `capacity`

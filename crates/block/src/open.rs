@@ -253,10 +253,14 @@ fn as_found(config: &VolumeConfig, wanted: CacheOptions) -> Result<(CacheOptions
         let config = VolumeConfig { slots: found.slots, ..config.clone() };
         return Ok((config.cache_options()?, vec![told]));
     }
-    let fits = bytes <= open("flash", &config.flash, config.direct_io)?.geometry().capacity_bytes;
-    if is_same || !fits {
+    let capacity = open("flash", &config.flash, config.direct_io)?.geometry().capacity_bytes;
+    let fits = bytes <= capacity;
+    // In another mode a cache of the same policy may have room for fewer pages.
+    let is_policy_same = wanted.policy() == found.policy.name();
+    if is_same || !fits && !is_policy_same {
         return Ok((wanted, Vec::new()));
     }
+    let wanted = if fits { wanted } else { config.options_for(capacity)? };
     let told = format!(
         "the cache on flash was of the policy {} in {}, the configuration names {} in {}: all dirty pages were copied to \
          disk, and the cache was emptied",
@@ -344,8 +348,8 @@ pub fn empty_volume(
     Ok((report, after))
 }
 
-/// A volume without a server takes the policy of the configuration `after`: its cache keeps its pages if the
-/// policy finds them, or is emptied as by [`empty_volume`]. Returns `after` with the number of slots.
+/// A volume without a server takes policy and mode of the configuration `after`: its cache keeps its pages if the
+/// policy finds them in that mode, or is emptied as by [`empty_volume`]. Returns `after` with the number of slots.
 ///
 /// # Errors
 /// [`OpenError`].

@@ -156,18 +156,14 @@ fn set(args: &VolumeArgs, name: &str, value: &str, loss: &LossArgs) -> Result<()
     match asked {
         // Of the cache that it has now.
         Some(status) if is_of_cache && status.policy.is_some() => config.slots = status.slots as u32,
-        None if config.policy != before.policy && config.cache => {
+        None if (&config.policy, &config.mode) != (&before.policy, &before.mode) && config.cache => {
             config = change_policy(&before, &config, Loss::accepted(loss.accept_loss)).map_err(opening)?;
         }
         _ => {}
     }
     write(&mut file, &config, &edited.path)?;
     edited.persist(file)?;
-    let also = match name != "policy" && config.policy != before.policy {
-        true => format!(", and the policy {}: {} does not have this mode", config.policy, before.policy),
-        false => String::new(),
-    };
-    output::print(&format!("{name} is {value} {now}{also}\n"))
+    output::print(&format!("{name} is {value} {now}\n"))
 }
 
 /// Gives a file that will be at `path` the owner and the permissions of the one that is there.
