@@ -71,7 +71,7 @@ fn a_volume_changes_to_slots_that_survive_and_back() {
 }
 
 fn config(folder: &Path, mode: &str) -> VolumeConfig {
-    for (name, bytes) in [("disk", 8 << 20), ("flash", 4 << 20)] {
+    for (name, bytes) in [("disk", 8 << 20), ("flash", 16 << 20)] {
         std::fs::File::create(folder.join(name)).unwrap().set_len(bytes).unwrap();
     }
     VolumeConfig {

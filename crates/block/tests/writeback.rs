@@ -17,10 +17,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const PAGE: u64 = 4096;
-const CACHES: [(Cache, Mode); 3] = [
+const CACHES: [(Cache, Mode); 5] = [
     (Cache::Policy(PolicyKind::FaceGsc), Mode::WriteBack),
     (Cache::Policy(PolicyKind::Face), Mode::WriteBack),
     (Cache::Policy(PolicyKind::Reuse), Mode::WriteBack),
+    (Cache::Policy(PolicyKind::Lc), Mode::WriteBack),
+    (Cache::Policy(PolicyKind::ReuseSlots), Mode::WriteBack),
 ];
 
 fn filled(page: u64, version: u8) -> Vec<u8> {
