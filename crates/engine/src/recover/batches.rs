@@ -19,6 +19,7 @@ use super::{known_flushed, tell_cut_off};
 use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
+use crate::options::Flushed;
 use crate::region::Region;
 use crate::scan::BATCH;
 use crate::{OpenReport, TierError, TierOptions, points, unreadable};
@@ -156,12 +157,8 @@ pub(crate) fn restore(
         slots.extend(found);
     }
     slots.resize(options.slots as usize, (None, None));
-    let mut batches = reader.batches()?;
     let known = known_flushed(superblock, options);
-    if let Some(known) = known {
-        batches.durable = batches.durable.max(known.below.0);
-        batches.next = batches.next.max(known.below.0);
-    }
+    let mut batches = reader.batches(known)?;
     batches.next = segments.iter().map(|segment| segment.durable.below).fold(batches.next, u64::max);
     let needed = segments.iter().map(|segment| segment.since).min().unwrap_or(0);
     // Those under way may wait for their places, and be repeated.
@@ -205,11 +202,10 @@ pub(crate) fn restore(
     let mut region = Region::new(options, superblock.cache)?;
     fill(&mut region, superblock, &slots, batches.next)?;
     let occupancy = region.partition().occupancy();
-    reader.report.entries = entries as u64;
-    reader.report.dirty = occupancy.dirty.into();
-    reader.report.warm = entries > 0;
-    reader.report.torn = missing.len() as u64;
-    if !missing.is_empty() {
+    let (dirty, torn) = (occupancy.dirty.into(), missing.len() as u64);
+    let found = &mut *reader.report;
+    (found.entries, found.dirty, found.warm, found.torn) = (entries as u64, dirty, entries > 0, torn);
+    if torn > 0 {
         tell_cut_off(known, options, reader.report);
     }
     let rewrites_segments = !missing.is_empty() || reader.is_torn || batches.are_told_once(needed);
@@ -369,7 +365,8 @@ impl Reader<'_> {
     }
 
     /// The batches whose summaries are there, or are repeated.
-    fn batches(&mut self) -> Result<Batches, TierError> {
+    /// `known`: how far the cache was flushed.
+    fn batches(&mut self, known: Option<Flushed>) -> Result<Batches, TierError> {
         let places = self.layout.batch_places();
         let mut batches = Batches { changes: BTreeMap::new(), told: BTreeMap::new(), durable: 0, next: 0 };
         let mut blocks = AlignedBuffer::new(BATCH * BLOCK_BYTES);
@@ -388,8 +385,9 @@ impl Reader<'_> {
             batches.durable = batches.next;
         }
         // What it calls durable may be missing.
-        batches.durable = batches.durable.max(self.superblock.batches);
-        batches.next = batches.next.max(self.superblock.batches);
+        let told = self.superblock.batches.max(known.map_or(0, |known| known.below.0));
+        batches.durable = batches.durable.max(told);
+        batches.next = batches.next.max(told);
         Ok(batches)
     }
 
