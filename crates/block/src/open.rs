@@ -348,8 +348,9 @@ pub fn empty_volume(
     Ok((report, after))
 }
 
-/// A volume without a server takes policy and mode of the configuration `after`: its cache keeps its pages if the
-/// policy finds them in that mode, or is emptied as by [`empty_volume`]. Returns `after` with the number of slots.
+/// A volume without a server takes policy and mode of the configuration `after`: its cache keeps its pages if
+/// the policy finds them in that mode, or is emptied as by [`empty_volume`]. Returns `after` with the number
+/// of slots.
 ///
 /// # Errors
 /// [`OpenError`].

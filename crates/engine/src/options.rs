@@ -365,9 +365,10 @@ impl TierOptions {
     }
 }
 
-/// How far a cache whose pages survive a crash was flushed, for a program after a kill of this one: everything
-/// below the position (of slots: all batches below this number) was durable on flash, and power has not failed since. What an open does not find of that is
-/// damaged; without this, it would look like a flush that a power failure cut off.
+/// How far a cache whose pages survive a crash was flushed, for a program after a kill of this one:
+/// everything below the position (of slots: all batches below this number) was durable on flash, and power
+/// has not failed since. What an open does not find of that is damaged; without this, it would look like a
+/// flush that a power failure cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {
     /// The cache.

@@ -433,6 +433,8 @@ fn a_cache_without_dirty_pages_is_not_needed() {
         // the disk has, and be gone when its slot is needed.
         write(&tier, 5, 3);
         tier.flush().unwrap();
+        // The task that changes the label has seen it, and looks again when all others are at rest.
+        sleep(Duration::from_millis(1));
         tier.forget(PageId(5), PageId(5)).unwrap();
         let is_clean = |left: &World| DiskLayer::open(left.after_power().disk, PAGE as u32).is_ok();
         let soon = (0..2000).map(|_| {

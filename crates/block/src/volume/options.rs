@@ -29,8 +29,8 @@ impl From<FragmentOptions> for CacheOptions {
     }
 }
 
-/// Whether what is in the slots of a volume's cache survives a crash: in write-back, of each policy with slots
-/// that can, since no log above has what a crash would lose.
+/// Whether what is in the slots of a volume's cache survives a crash: in write-back, of each policy with
+/// slots that can, since no log above has what a crash would lose.
 pub(crate) fn keeps_slots(policy: PolicyKind, mode: Mode) -> bool {
     mode == Mode::WriteBack && policy.may_keep_slots()
 }

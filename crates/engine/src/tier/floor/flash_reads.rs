@@ -1,5 +1,5 @@
-//! Reads of pages that are to leave the flash. A flash that gives nothing back is asked again for a while, if its
-//! owner has no log: it may be a cable that was out.
+//! Reads of pages that are to leave the flash. A flash that gives nothing back is asked again for a while, if
+//! its owner has no log: it may be a cable that was out.
 
 use super::Floor;
 use super::flash::Flash;

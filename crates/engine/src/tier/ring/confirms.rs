@@ -1,5 +1,5 @@
-//! What confirms a flush of a ring. Of an open group a summary does ([`entresol_core::Log::confirm`]), of a full
-//! one a superblock.
+//! What confirms a flush of a ring. Of an open group a summary does ([`entresol_core::Log::confirm`]), of a
+//! full one a superblock.
 
 use crate::TierError;
 use crate::access::{Directory, Signals};

@@ -1,8 +1,8 @@
 //! Writing changed pages to disk when no log stands above.
 //!
-//! Invariant: flash is never older than disk, not even after a crash. The directory is empty then; or an entry
-//! is invalid before the page's write; or, where slots survive a crash, a durable summary says before the
-//! page's write that each slot is empty in which a crash could find an older version.
+//! Invariant: flash is never older than disk, not even after a crash. The directory is empty then; or an
+//! entry is invalid before the page's write; or, where slots survive a crash, a durable summary says before
+//! the page's write that each slot is empty in which a crash could find an older version.
 
 use super::flusher::Flusher;
 use crate::TierError;
