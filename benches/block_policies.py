@@ -22,7 +22,7 @@ import sys
 SIZES = ["5", "10", "25"]
 POLICIES = {
     "write-through": ["face-gsc", "reuse", "reuse-slots", "s3-fifo", "lc", "sieve", "clock", "lru", "sce"],
-    "write-back": ["face", "face-gr", "face-gsc", "reuse"],
+    "write-back": ["face", "face-gr", "face-gsc", "reuse", "reuse-slots", "s3-fifo", "lc"],
 }
 # Begins as face-gsc, and changes by itself.
 SWITCHING = "face-gsc, switch_policy"
