@@ -132,8 +132,8 @@ fn kept_slots(slots: u32) -> String {
     let pages = layout.batch_places() / 2 * BATCH_PAGES_MAX as u64;
     let percent = |bytes: u64, of: u64| format!("{:.2} %", bytes as f64 / of as f64 * 100.0);
     format!(
-        "\nSlots that survive a crash, with raw pages, in write-back: {bytes} bytes a slot (allowed: {KEPT_BUDGET}; s3-fifo has 4 for \
-         its ghost beyond it, lc its history), and half a byte for the age of dirty pages, where these are copied to disk by \
+        "\nSlots that survive a crash, with raw pages, in write-back: {bytes} bytes a slot (allowed: {KEPT_BUDGET}; s3-fifo is beyond it by a part of \
+         its ghost, lc by its history), and half a byte for the age of dirty pages, where these are copied to disk by \
          and by. Written to flash in addition to pages: a summary for each batch, {} of full batches of {BATCH_PAGES_MAX} pages (allowed: \
          2 %), and one block for a flush of n pages: {} for 1, {} for 8; segments of the directory, {} of full batches.\n",
         percent(BLOCK_BYTES as u64, BATCH_PAGES_MAX as u64 * page_bytes),
