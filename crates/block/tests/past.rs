@@ -258,8 +258,8 @@ fn write_past(volume: &Volume, page: u64, number: u64) -> bool {
     volume.end_write(past, &data, is_written)
 }
 
-/// What the tasks of a volume share: the newest acknowledged version of each page, how many writes the callers
-/// made past the flash, and how many of them a worker made, and whether the writers have ended.
+/// What the tasks of a volume share: the newest acknowledged version of each page; how many writes callers
+/// made past the flash, and how many a worker made; and whether the writers have ended.
 struct Tasks {
     volume: Arc<Volume>,
     acknowledged: Vec<AtomicU64>,

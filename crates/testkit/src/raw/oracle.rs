@@ -238,7 +238,8 @@ impl Oracle {
         }
     }
 
-    /// Whether these pages are to be written past the flash: now and then, whole pages of the cache more often.
+    /// Whether these pages are to be written past the flash: now and then, whole pages of the cache more
+    /// often.
     pub fn may_go_straight(&mut self, pages: std::ops::Range<u64>, whole: bool) -> bool {
         let is_straight = entresol_runtime::random().is_multiple_of(if whole { 2 } else { 6 });
         for page in pages.filter(|_| is_straight) {
