@@ -444,9 +444,12 @@ fn a_change_waits_for_a_write_that_has_begun() {
     });
 }
 
-/// 1. A page is written to the cache, and recorded. 2. It is destaged and leaves the cache, without a flush.
-/// 3. A caller writes it past the flash. 4. The program is killed. The next one does not carry out the older
-/// write.
+/// 1. A page is written to the cache, and recorded.
+/// 2. It is destaged and leaves the cache, without a flush.
+/// 3. A caller writes it past the flash.
+/// 4. The program is killed.
+///
+/// The next one does not carry out the older write.
 #[test]
 fn an_older_write_is_not_carried_out_over_a_callers() {
     let parts = Parts::new(Mode::WriteBack, FEW_PAGES, 16 << 20);
