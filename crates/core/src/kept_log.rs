@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 const KEPT_MAX: u64 = BASES_MAX - 8;
 
 /// How much of the log is kept, in bytes; 0: none for this. From the horizon to the redo point of the newest
-/// checkpoint it is at most [`LogBound::reach`], unless pages that must be copied change faster than that;
+/// checkpoint it is at most three quarters of that, unless pages that must be copied change faster than that;
 /// and from there to its end about [`LogBound::overdue`] when clients wait: the bound together.
 ///
 /// The smaller the part after which a checkpoint is due, the nearer is a horizon to what it may be.
@@ -114,7 +114,8 @@ impl<R: Copy + Ord> KeptCheckpoints<R> {
     }
 
     /// A checkpoint is made with this redo point: pages with a base before this number are to be on disk, so
-    /// that no more of the log is needed than [`LogBound::reach`]. `all`: as little of the log as possible.
+    /// that no more of the log is needed than three quarters of the bound. `all`: as little of the log as
+    /// possible.
     pub fn wanted(&self, redo_point: Lsn, all: bool) -> u64 {
         if all {
             return self.number;
