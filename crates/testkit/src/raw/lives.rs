@@ -181,8 +181,9 @@ impl Between {
 
     /// The request at which a life is cut off.
     fn cut_off(&mut self) -> u64 {
-        // A write to disk takes several requests.
-        let few = self.cache.mode == Mode::WriteBack && self.cache.page_format == PageFormat::Raw;
+        // A write to disk takes several requests. Slots that survive are made with more, and flushed later.
+        let is_log = self.cache.page_format == PageFormat::Raw && !self.cache.keeps_slots();
+        let few = self.cache.mode == Mode::WriteBack && is_log;
         match self.cache.door {
             _ if self.cache.learns() => 20 + self.rng.below(4000),
             // Each of its pages is several of the cache's.

@@ -36,6 +36,9 @@ log_checkpoints = on
 wal_level = replica
 ";
 
+/// A standby that is down for a while must find its log at its primary.
+const FOR_A_STANDBY: &str = "wal_keep_size = '4GB'\n";
+
 /// The file by which an owner says that the flash is lost.
 const SIGNAL: &str = "flash_lost.signal";
 /// Of the device that dies.
@@ -67,7 +70,7 @@ enum Loss {
 }
 
 pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
-    let lost = Lost::start(bench, "lost")?;
+    let lost = Lost::start(bench, "lost", "")?;
     lost.refusals()?;
     let mut statements = Statements::new(lost.server.data().with_file_name("tablespaces"));
     lost.server.own(&statements.make_folder()?)?;
@@ -82,7 +85,7 @@ pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
     }
     lost.server.check_log_for_panics()?;
     lost.dies_under_load(&mut acknowledged)?;
-    Lost::start(bench, "lost-primary")?.standby()?;
+    Lost::start(bench, "lost-primary", FOR_A_STANDBY)?.standby()?;
     lost.ends(&mut statements, acknowledged)?;
     println!(
         "lost: {rounds} rounds, {cut_off} replays cut off, {acknowledged} acknowledged transactions and {} statements, none lost",
@@ -99,8 +102,8 @@ struct Lost<'a> {
 }
 
 impl<'a> Lost<'a> {
-    fn start(bench: &'a Bench, name: &str) -> Result<Self> {
-        let configuration = format!("{}{SURVIVES}", ENTRESOL.kill);
+    fn start(bench: &'a Bench, name: &str, more: &str) -> Result<Self> {
+        let configuration = format!("{}{SURVIVES}{more}", ENTRESOL.kill);
         let server = Server::start(&bench.build, &bench.user, name, &["-k"], &configuration)?;
         output(server.client("pgbench").args(["-i", "-q", "-s", "5"]))?;
         server.query("CREATE EXTENSION amcheck; CREATE EXTENSION entresol")?;
