@@ -339,7 +339,7 @@ fn pages_that_the_disk_refuses_stay_on_flash() {
     }
 }
 
-/// A damaged dirty page whose slot is needed is lost, durably, and the cache goes on.
+/// A dirty page is damaged, and its slot is needed: the page is recorded as lost, and the cache serves on.
 #[test]
 fn a_damaged_dirty_page_is_lost_alone() {
     for policy in policies() {
@@ -446,7 +446,7 @@ fn a_cache_without_dirty_pages_is_not_needed() {
     });
 }
 
-/// Clients write without a pause. Pages that nobody writes get old and are copied; those that are written
+/// Clients write without a pause. Pages without a new write get old and are copied; those that are written
 /// again and again stay dirty.
 #[test]
 fn old_pages_are_copied_and_hot_ones_stay() {

@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn a_lost_flash_is_given_up_until_redo_has_replaced_it() {
         let (_folder, folders, newest) = cluster();
-        assert_eq!(begin(&folders, newest, SEGMENT), Ok(None), "nobody says that it is lost");
+        assert_eq!(begin(&folders, newest, SEGMENT), Ok(None), "there is no signal");
         assert_eq!(end(&folders), Ok(false));
         assert_eq!(give_up(&folders), Ok(checkpoint(7, 3 * SEGMENT)));
         let redo = Redo { from: checkpoint(7, 3 * SEGMENT), upto: newest.0 };

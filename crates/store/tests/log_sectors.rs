@@ -1,5 +1,5 @@
-//! The sector size of a log is that of its creation, whatever device it lies on later. A device with smaller
-//! sectors may tear one.
+//! The sector size of a log is that of its creation, whatever device the log is on later. A device with
+//! smaller sectors may tear one.
 
 mod support;
 
