@@ -17,7 +17,7 @@ const KEPT_MAX: u64 = BASES_MAX - 8;
 /// and from there to its end about [`LogBound::overdue`] when clients wait: the bound together.
 ///
 /// The smaller the part after which a checkpoint is due, the nearer is a horizon to what it may be.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogBound(
     /// Bytes.
     pub u64,

@@ -6,6 +6,7 @@ mod block;
 mod columns;
 mod fragments;
 mod lc;
+mod log_kept;
 mod machine;
 mod replay;
 mod reproduce;
@@ -22,6 +23,7 @@ pub use block::{CreateArgs, FlashSize, Journal, LossArgs, ServeArgs, Volume, Vol
 pub use columns::ColumnArgs;
 pub use fragments::FragmentArgs;
 pub use lc::LcArgs;
+pub use log_kept::LogArgs;
 pub use machine::MachineArgs;
 pub use reproduce::ReproduceArgs;
 pub use simulate::{MrcArgs, SimulateArgs, SourceArgs};

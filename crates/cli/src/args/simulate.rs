@@ -1,7 +1,7 @@
 //! `entresol simulate` and `entresol mrc`: a trace through layers.
 
 use super::replay::{DramArgs, LoadArgs};
-use super::{FragmentArgs, LcArgs, ReadArgs, values};
+use super::{FragmentArgs, LcArgs, LogArgs, ReadArgs, values};
 use crate::failure::Failure;
 use clap::Args;
 use entresol_core::Mode;
@@ -133,6 +133,10 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub lc: LcArgs,
 
+    /// A log above.
+    #[command(flatten)]
+    pub log: LogArgs,
+
     /// Device of the flash cache
     #[arg(long, value_name = "DEVICE", default_value = "nvme", help_heading = "Machine")]
     pub flash_device: String,
@@ -175,6 +179,9 @@ Examples:
   # a thousandth of the pages of a long trace
   entresol simulate --trace huge.etr --sample 0.001 --policy lc,reuse \\
       --dram-percent 1 --flash-percent 4,8,16
+  # what it costs if the flash may be lost: disk writes by the log that is kept
+  entresol simulate --trace pg.bin.zst --policy face-gsc,reuse \\
+      --dram-percent 2 --flash-percent 8 --log-bound 64MB,256MB,1GB
   # references at their times, from the 80th second on
   entresol simulate --trace pg.bin.zst --policy face-gsc --flash-percent 8 \\
       --timed --measure-from 80 --until 240";

@@ -46,6 +46,17 @@ fn checked(args: &SimulateArgs) -> Result<Checked, Failure> {
     let sce = levels.iter().any(|(flash_layer, _)| *flash_layer == Some(Cache::Fragments));
     let knobs = prepare::knobs(&args.fragments, sce, "--policy")?;
     let is_lc = |(layer, _): &(Option<Cache>, Replacement)| *layer == Some(Cache::Policy(PolicyKind::Lc));
+    prepare::distinct("--log-bound", &args.log.log_bound, f64::to_string)?;
+    let keeps = |(layer, _): &(Option<Cache>, Replacement)| {
+        layer.is_some_and(|cache| modes(args, cache).iter().any(|mode| replay::may_keep_log(cache, *mode)))
+    };
+    if !args.log.log_bound.is_empty() && !levels.iter().any(keeps) {
+        return Err(Failure::input(
+            "--log-bound: none of these policies has pages in a log on flash that the disk lacks; give face, \
+             face-gr, face-gsc or reuse, in write-back mode"
+                .to_owned(),
+        ));
+    }
     prepare::lc_knobs(&args.lc, levels.iter().any(is_lc), "--policy")?;
     Ok(Checked { machine, levels, knobs })
 }
@@ -113,6 +124,11 @@ fn policies(args: &SimulateArgs) -> Vec<String> {
     args.policies.iter().flat_map(named).collect()
 }
 
+/// The modes in which a cache runs.
+fn modes(args: &SimulateArgs, cache: Cache) -> Vec<Mode> {
+    if args.mode.is_empty() { vec![cache.usual_mode()] } else { args.mode.clone() }
+}
+
 /// A run without flash once, policies at every size in every mode, or in their usual one.
 fn runs(
     args: &SimulateArgs,
@@ -154,15 +170,20 @@ fn runs(
             configs.push(config(None, *replacement, Mode::WriteBack, 0));
             continue;
         };
-        let (usual, no_budget) = ([cache.usual_mode()], [DailyWrites::Unlimited]);
+        let no_budget = [DailyWrites::Unlimited];
         // Of the others, none would do otherwise.
         let weighs = matches!(cache, Cache::Policy(policy) if policy.facts().weighs_costs);
         let budgets = if weighs { &args.flash_writes_per_day[..] } else { &no_budget };
-        for mode in if args.mode.is_empty() { &usual[..] } else { &args.mode } {
+        for mode in modes(args, *cache) {
+            let mut logs = args.log.kept();
+            logs.retain(|log| log.is_none() || replay::may_keep_log(*cache, mode));
             for pages in &flash {
-                let one = config(*flash_layer, *replacement, *mode, *pages);
-                let with = |budget: &DailyWrites| RunConfig { flash_writes_per_day: *budget, ..one.clone() };
-                configs.extend(budgets.iter().map(with));
+                let one = config(*flash_layer, *replacement, mode, *pages);
+                for (budget, log) in
+                    budgets.iter().flat_map(|budget| logs.iter().map(move |log| (budget, log)))
+                {
+                    configs.push(RunConfig { flash_writes_per_day: *budget, keep_log: *log, ..one.clone() });
+                }
             }
         }
     }

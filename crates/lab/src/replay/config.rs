@@ -1,7 +1,7 @@
 //! What a simulation is made of.
 
 use super::device::{DeviceSpec, MemorySpec};
-use super::{FragmentKnobs, LcKnobs};
+use super::{FragmentKnobs, KeepLog, LcKnobs};
 use entresol_core::{Cache, Mode};
 use entresol_engine::DailyWrites;
 use std::ops::Range;
@@ -78,6 +78,8 @@ pub struct RunConfig {
     pub switches: bool,
     /// How much may be written to flash, of policies that weigh what a write is worth.
     pub flash_writes_per_day: DailyWrites,
+    /// A log above is kept so that the flash may be lost; of policies with a log on flash, in write-back.
+    pub keep_log: Option<KeepLog>,
     /// SCE's knobs; without meaning for others.
     pub fragments: FragmentKnobs,
     /// LC's knobs; without meaning for others.
@@ -123,6 +125,7 @@ impl RunConfig {
             shadows: false,
             switches: false,
             flash_writes_per_day: DailyWrites::Unlimited,
+            keep_log: None,
             fragments: FragmentKnobs::default(),
             lc: LcKnobs::default(),
             arrival: Arrival::Closed { clients: 1 },

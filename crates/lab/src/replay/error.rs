@@ -51,6 +51,16 @@ pub enum SimulationError {
         /// The modes that work.
         possible: String,
     },
+    /// A log above replaces only a log on flash that takes dirty pages.
+    #[error(
+        "a log is kept for policies with a log on flash, in write-back; {policy} in {mode} mode is not one"
+    )]
+    NoLog {
+        /// The policy.
+        policy: &'static str,
+        /// The mode.
+        mode: &'static str,
+    },
     /// There are no clients.
     #[error("a closed loop needs at least one client")]
     NoClients,

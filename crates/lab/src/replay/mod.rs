@@ -5,6 +5,7 @@
 //! | `pool` | the DRAM layer: LRU, FIFO, CLOCK over dense page numbers |
 //! | `tier` | the layers below: the disk alone, the core's partition or fragments driven as the engine drives them, or a cache that is its own translation layer |
 //! | `fragments` | SCE's knobs |
+//! | `log_kept` | a log above that is kept so that the flash may be lost |
 //! | `device` | how long devices take, what they cost, draw and endure |
 //! | `clients` | who waits for what, in virtual time |
 //! | `run` | the inner loop |
@@ -25,6 +26,7 @@ mod error;
 mod estimate;
 mod fragments;
 mod lc;
+mod log_kept;
 pub mod pool;
 mod prepare;
 mod result;
@@ -38,8 +40,11 @@ pub use error::SimulationError;
 pub use estimate::mean_of;
 pub use fragments::FragmentKnobs;
 pub use lc::LcKnobs;
-pub use prepare::{block_sizes, core_config, flash_pages_min};
-pub use result::{ForecastResult, HalfWidths, RelationResult, SampleResult, SimulationResult, SwitchResult};
+pub use log_kept::{KeepLog, Kept};
+pub use prepare::{block_sizes, core_config, flash_pages_min, may_keep_log};
+pub use result::{
+    ForecastResult, HalfWidths, LogResult, RelationResult, SampleResult, SimulationResult, SwitchResult,
+};
 pub use run::{Counts, Point};
 pub use workload::Workload;
 

@@ -1,9 +1,9 @@
 //! Data shared by all runs of one trace, and the checks before a run.
 
-use super::config::{Arrival, RunConfig};
+use super::config::{Arrival, RunConfig, layer_name};
 use super::device::{Device, DeviceSpec, costs};
 use super::error::SimulationError;
-use entresol_core::{BlockKind, Cache, Config, Costs, GROUP_PAGES_MIN, Mode, PolicyKind};
+use entresol_core::{BlockKind, Cache, Config, Costs, GROUP_PAGES_MIN, Mode, Placement, PolicyKind};
 use entresol_ftl::cache::{
     BLOCKS_MIN, BlockCache, CacheSizes, FlashTier, FlashTierConfig, RwFdb, RwFdbConfig,
 };
@@ -152,6 +152,12 @@ pub(super) fn block_cache(
     })
 }
 
+/// Whether a log above can be kept so that this cache may be lost.
+pub fn may_keep_log(cache: Cache, mode: Mode) -> bool {
+    let has_log = matches!(cache, Cache::Policy(policy) if policy.placement() == Placement::Log);
+    has_log && mode == Mode::WriteBack
+}
+
 impl RunConfig {
     /// The partition of the flash layer under `policy`.
     pub(super) fn core_config(&self, policy: PolicyKind) -> Result<Config, SimulationError> {
@@ -160,6 +166,7 @@ impl RunConfig {
             Some(whole) => sampled_core_config(policy, self.flash_pages, whole)?,
         };
         self.lc.set(policy, config.slots, &mut config.history, &mut config.dirty_permille_max);
+        config.keeps_bases = self.keep_log.is_some();
         Ok(config)
     }
 
@@ -230,6 +237,12 @@ impl RunConfig {
         }
         self.device(&self.disk_device, trace, 1)?;
         self.flash_layer.map_or(Ok(()), |cache| self.check_mode(cache))?;
+        if self.keep_log.is_some() && !self.flash_layer.is_some_and(|cache| may_keep_log(cache, self.mode)) {
+            return Err(SimulationError::NoLog {
+                policy: layer_name(self.flash_layer),
+                mode: self.mode.name(),
+            });
+        }
         match self.flash_layer {
             None => {}
             Some(Cache::Policy(policy)) => {

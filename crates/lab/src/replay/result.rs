@@ -1,6 +1,7 @@
 //! Results of a simulation as they are written to JSON. Field names are part of the command's interface.
 
 use super::config::{Arrival, RunConfig, layer_name};
+use super::log_kept::{KeepLog, Kept};
 use super::run::{Point, Replayed};
 use super::tier::Exchanged;
 use crate::bench::digest;
@@ -136,6 +137,10 @@ pub struct SimulationResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_per_day: Option<f64>,
 
+    /// The log above that is kept so that the flash may be lost; absent if none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogResult>,
+
     /// What was replayed instead of the whole trace, and how sure the figures are; absent for a whole trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleResult>,
@@ -154,6 +159,21 @@ pub struct SimulationResult {
     pub digest: String,
     /// Records of the trace replayed a second of this thread's time; not part of the digest.
     pub records_per_second: f64,
+}
+
+/// A log above, kept so that the flash may be lost. All in bytes, pages and counts while it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogResult {
+    /// How much of it is kept.
+    pub bound_bytes: u64,
+    /// What a change of a page logs.
+    pub change_bytes: u32,
+    /// The most that a replay without the flash would have read.
+    pub most_bytes: u64,
+    /// Checkpoints made for it, each of which hands down what was changed in DRAM.
+    pub checkpoints: u64,
+    /// Pages copied to disk for it; some would have been changed again before their turn.
+    pub copied: u64,
 }
 
 /// What a shadow said of a cache that could be. Pages are those of the whole load.
@@ -285,8 +305,19 @@ pub(super) fn assemble(
     result.relations = relations(trace, replayed, references_of);
     result.forecasts = forecasts(&tier.forecasts);
     result.switches = replayed.totals.exchanged.iter().map(switch).collect();
+    result.log = config.keep_log.zip(replayed.log).map(log);
     result.digest = digest::of(&result, tier.decision_hash);
     result
+}
+
+fn log((options, kept): (KeepLog, Kept)) -> LogResult {
+    LogResult {
+        bound_bytes: options.bound.0,
+        change_bytes: options.change_bytes,
+        most_bytes: kept.most_bytes,
+        checkpoints: kept.checkpoints,
+        copied: kept.copied,
+    }
 }
 
 fn switch(exchanged: &Exchanged) -> SwitchResult {

@@ -11,6 +11,7 @@
 
 use super::clients::{Clients, Waiting};
 use super::config::RunConfig;
+use super::log_kept::{Kept, LogKept, Step};
 use super::pool::{DIRTY, FDIRTY, Order, Pool, Victim};
 use super::tier::{Layer, Totals};
 use entresol_engine::Source;
@@ -67,6 +68,8 @@ pub struct Replayed {
     pub waiting: Waiting,
     /// From the beginning of the run, measured or not.
     pub curve: Vec<Point>,
+    /// Of the log above, if it is kept.
+    pub log: Option<Kept>,
 }
 
 /// One run under way.
@@ -84,6 +87,7 @@ pub struct Replay<'t, O: Order, T> {
     pool: Pool<O>,
     tier: T,
     clients: Clients,
+    log: Option<LogKept>,
     counts: Counts,
     /// References before this measurement.
     references_before: u64,
@@ -105,6 +109,7 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
             pool: Pool::new(trace.unique_pages(), config.dram_pages),
             tier,
             clients: Clients::new(config.arrival, config.hit_ns),
+            log: None,
             counts: Counts::default(),
             references_before: 0,
             relations: vec![Counts::default(); relations.map_or(0, |relations| relations.len())],
@@ -116,6 +121,11 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
     /// # Errors
     /// A failed read of a sample's temporary file.
     pub fn run(mut self, progress: &dyn Fn(f64)) -> Result<Replayed, TraceError> {
+        if let Some(options) = self.config.keep_log {
+            let log = LogKept::new(options);
+            self.tier.checkpoint_complete(log.number());
+            self.log = Some(log);
+        }
         let records = self.config.records.clone();
         self.stretch_end = records.start;
         self.trace.each_chunk(&records, |chunk| self.chunk(&chunk, progress))?;
@@ -130,6 +140,7 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
             totals: self.tier.totals(),
             waiting: self.clients.finish(end_us, references),
             curve: self.curve,
+            log: self.log.map(|log| log.kept()),
         })
     }
 
@@ -200,6 +211,7 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
         self.counts = Counts::default();
         self.relations.fill(Counts::default());
         self.tier.begin_measurement();
+        self.log.iter_mut().for_each(LogKept::begin_measurement);
         self.clients.begin_measurement(at_us, self.references_before);
     }
 
@@ -254,12 +266,54 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
             }
             self.counts.references += 1;
             self.counts.requests += u64::from(!request.continues());
+            if request.changes() {
+                self.changed();
+            }
         } else {
+            self.changed();
             match self.pool.peek(request.page()) {
                 Some(frame) => self.pool.soil(frame),
                 // It left between its reference and its change, which happens where DRAM is very small: it is
                 // fetched again.
                 None => self.miss(chunk, chunk.first + within, request),
+            }
+        }
+    }
+
+    /// A change is logged.
+    #[inline(always)]
+    fn changed(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.changed();
+        }
+    }
+
+    /// Does what is due for the log that is kept, behind the references.
+    #[inline(always)]
+    fn keep_log(&mut self, now: Time) {
+        if let Some(step) = self.log.as_mut().and_then(LogKept::due) {
+            self.step(step, now);
+        }
+    }
+
+    #[inline(never)]
+    fn step(&mut self, step: Step, now: Time) {
+        let Some(log) = &mut self.log else { return };
+        match step {
+            Step::Copy { number, parts } => {
+                log.copied(self.tier.bring_to_disk(number, parts, now, &mut self.pool));
+            }
+            Step::Checkpoint { number } => {
+                let redo_point = log.logged();
+                let changed: Vec<Victim> =
+                    self.pool.resident().filter(|page| page.dirty() && page.fdirty()).collect();
+                for victim in changed {
+                    self.pool.handed_down(victim.page);
+                    self.tier.evict(victim, now, &mut self.pool);
+                }
+                log.copied(self.tier.bring_to_disk(number, 1, now, &mut self.pool));
+                let told = self.tier.horizon(now, &mut self.pool);
+                self.tier.checkpoint_complete(log.complete(redo_point, told));
             }
         }
     }
@@ -287,6 +341,7 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
     fn miss(&mut self, chunk: &Chunk<'_>, index: usize, request: Request) {
         let page = request.page();
         let mut now = self.begin(chunk, index);
+        self.keep_log(now);
         if self.pool.free_frames() == 0 {
             let victim = self.pool.take_coldest().expect("a pool without free frames is full");
             self.count_departed(victim);
@@ -346,7 +401,11 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
             let request = chunk.requests[index - chunk.first];
             let page = request.page();
             let now = self.begin(chunk, index);
+            self.keep_log(now);
             self.count_miss(request);
+            if request.changes() {
+                self.changed();
+            }
             let flags = if request.changes() { DIRTY | FDIRTY } else { self.fetch(page, now) };
             let victim = Victim { page, flags };
             self.count_departed(victim);

@@ -6,6 +6,7 @@
 
 mod advice;
 pub mod html;
+mod log_kept;
 mod model;
 mod mrc;
 mod reproduction;

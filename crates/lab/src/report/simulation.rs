@@ -13,6 +13,7 @@ pub fn simulation_report(results: &[SimulationResult]) -> Report {
     let mut sections = vec![hits(results), times(results), wear(results)];
     sections.extend(curves(results));
     sections.extend(budgets(results));
+    sections.extend(super::log_kept::section(results));
     sections.extend(warm_up(results));
     sections.extend(relations(results));
     Report {
@@ -42,7 +43,7 @@ fn half(result: &SimulationResult, show: impl Fn(&HalfWidths) -> String) -> Opti
 }
 
 /// A table of all runs: policy and sizes, then `columns`.
-fn table(
+pub(super) fn table(
     results: &[SimulationResult],
     columns: Vec<Column>,
     cells: impl Fn(&SimulationResult) -> Vec<String>,
@@ -58,7 +59,7 @@ fn table(
         let flash = |value: String| if has_flash(result) { value } else { NONE.into() };
         let mut row = vec![
             name(result),
-            flash(result.mode.clone()),
+            flash(super::log_kept::mode(result)),
             whole(result.dram_pages.into()),
             flash(whole(result.flash_pages.into())),
             flash(decimal(result.flash_percent, 2)),
@@ -255,7 +256,7 @@ fn policies(results: &[SimulationResult]) -> Vec<(&str, &str)> {
 fn line(results: &[SimulationResult], (policy, mode): &(&str, &str), value: Value) -> Line {
     let mut points: Vec<_> = results
         .iter()
-        .filter(|r| has_flash(r) && r.policy == *policy && r.mode == *mode)
+        .filter(|r| has_flash(r) && r.policy == *policy && r.mode == *mode && r.log.is_none())
         .map(|r| (r.flash_percent, value(r)))
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

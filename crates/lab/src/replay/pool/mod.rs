@@ -151,6 +151,13 @@ impl<O: Order> Pool<O> {
         self.entries[frame.0 as usize].flags = DIRTY | FDIRTY;
     }
 
+    /// The layer below has this version of a page that is in DRAM.
+    pub fn handed_down(&mut self, page: u32) {
+        if let Some(Frame(frame)) = self.peek(page) {
+            self.entries[frame as usize].flags &= !FDIRTY;
+        }
+    }
+
     /// `page` was written to disk from flash: a frame that holds it unchanged is no longer newer than disk.
     pub fn destaged(&mut self, page: u32) {
         if let Some(Frame(frame)) = self.peek(page) {

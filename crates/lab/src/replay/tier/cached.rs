@@ -6,6 +6,8 @@
 //! Invariant: `dense_of_slot` names the page in each occupied slot, so that no page id is ever
 //! looked up.
 
+mod copies;
+
 use super::super::device::Device;
 use super::super::pool::{DIRTY, FDIRTY, Order, Pool, Victim};
 use super::backlog::Backlog;
@@ -13,6 +15,7 @@ use super::beside::Beside;
 use super::disk::Disk;
 use super::drive::Drive;
 use super::{Fetched, Layer, Totals};
+use copies::{COPIES_MAX, copy_of};
 use entresol_core::{
     Admission, CleanPage, Config, Costs, DequeuePage, Fate, FrameId, Job, Lookup, Lsn, Mode, PageId,
     Partition, Placement, Position, Route, SlotId, Taken, Ticket,
@@ -22,8 +25,6 @@ use entresol_runtime::Time;
 
 /// Dequeues that may be outstanding with log placement, as many as the core starts.
 const DEQUEUES_LOG: usize = 8;
-/// Most pages that one task copies at once with slot placement, as in the engine.
-const COPIES_MAX: usize = 32;
 /// Pages carry no log sequence numbers here.
 const NO_LSN: Lsn = Lsn(1);
 
@@ -332,46 +333,6 @@ impl<'t> Cached<'t> {
         self.disk.add(page);
     }
 
-    /// Slot placement: copies `first` to disk together with others that are to go.
-    fn copy_some(
-        &mut self,
-        first: CleanPage,
-        ticket: Option<Ticket>,
-        now: Time,
-        pool: &mut Pool<impl Order>,
-    ) {
-        let mut copies = std::mem::take(&mut self.copies);
-        copies.push((first, ticket));
-        let most = COPIES_MAX.min(self.config.group_pages as usize);
-        while copies.len() < most {
-            match self.partition.next_background() {
-                None => break,
-                Some(Job::Dequeue { ticket, pages, .. }) => {
-                    copies.push((copy_of(&pages[0]), Some(ticket)));
-                }
-                Some(Job::Clean(page)) => copies.push((page, None)),
-                Some(Job::Write { .. } | Job::PullVictims(_)) => {
-                    unreachable!("slot placement has no other background jobs")
-                }
-            }
-        }
-        let mut read = now;
-        for (page, _) in &copies {
-            self.metrics.dequeue_reads += 1;
-            read = read.max(self.flash.read(now, u64::from(page.slot.0), 1));
-            self.destage(page.slot, pool);
-        }
-        let done = self.disk.write_batch(read);
-        for (page, ticket) in copies.drain(..) {
-            self.destages.push(done);
-            match ticket {
-                Some(ticket) => self.partition.dequeued(ticket),
-                None => self.partition.cleaned(&page),
-            }
-        }
-        self.copies = copies;
-    }
-
     /// Goes on as the cache `config`, which finds the pages of this one.
     fn exchange(&mut self, config: Config, now: Time, pool: &mut Pool<impl Order>) {
         self.work(now, pool);
@@ -401,11 +362,6 @@ impl<'t> Cached<'t> {
             Route::Flash => self.offer(victim, dirty, now, pool),
         }
     }
-}
-
-/// The copy that a dequeue of slot placement is.
-fn copy_of(page: &DequeuePage) -> CleanPage {
-    page.to_clean().expect("slot placement dequeues what it destages")
 }
 
 /// What became of a page that was offered.
@@ -472,6 +428,22 @@ impl Layer for Cached<'_> {
             self.partition.cleaned(&page);
         }
         self.disk.write_batch(done)
+    }
+
+    fn bring_to_disk(&mut self, number: u64, parts: u32, now: Time, pool: &mut Pool<impl Order>) -> u64 {
+        self.copy_based_before(number, parts, now, pool)
+    }
+
+    fn horizon(&mut self, now: Time, pool: &mut Pool<impl Order>) -> u64 {
+        self.partition.close_group();
+        self.work(now, pool);
+        self.partition.log_mut().map_or(u64::MAX, |log| log.horizon())
+    }
+
+    fn checkpoint_complete(&mut self, number: u64) {
+        let log = self.partition.log_mut().filter(|log| log.keeps_bases());
+        let goes_on = log.is_none_or(|log| log.checkpoint_complete(number));
+        assert!(goes_on, "pages that are too old were copied before");
     }
 
     fn begin_measurement(&mut self) {

@@ -59,6 +59,18 @@ pub trait Layer {
     fn evict(&mut self, victim: Victim, now: Time, pool: &mut Pool<impl Order>) -> Time;
     /// Writes everything that is newer than disk there; when is that done?
     fn flush(&mut self, now: Time, pool: &mut Pool<impl Order>) -> Time;
+    /// Of the pages with a base before checkpoint `number` of the owner, copies one in `parts` to disk, at
+    /// `now`. Returns how many.
+    fn bring_to_disk(&mut self, _number: u64, _parts: u32, _now: Time, _pool: &mut Pool<impl Order>) -> u64 {
+        0
+    }
+    /// The number of the checkpoint from which on the owner's log replaces the flash; `u64::MAX`: the disk
+    /// has everything.
+    fn horizon(&mut self, _now: Time, _pool: &mut Pool<impl Order>) -> u64 {
+        u64::MAX
+    }
+    /// The owner's checkpoint `number` is complete.
+    fn checkpoint_complete(&mut self, _number: u64) {}
     /// Forgets what was counted so far.
     fn begin_measurement(&mut self);
     /// What was done.
