@@ -10,7 +10,7 @@
 
 use crate::Bank;
 use crate::life::{Life, finished, simulation};
-use crate::machine::{Machine, Media};
+use crate::machine::{Devices, Machine, Media};
 use crate::moments::Moments;
 use crate::subject::Subject;
 use crate::workload::Workload;
@@ -55,7 +55,10 @@ impl Leftovers {
             transactions: self.transactions,
             most: MOMENTS_MAX,
         };
-        for torn in moments.of(bank, |devices, at| devices.after_torn_flush(at))? {
+        let look = |devices: &Devices, at: u64, is_wanted: &mut dyn FnMut() -> bool| {
+            devices.after_torn_flush(at).filter(|_| is_wanted())
+        };
+        for torn in moments.of(bank, look)? {
             let told = |why| format!("power failed at operation {} in a flush of the log: {why}", torn.at);
             crashes += self.go_over(bank, torn.media, torn.oracle, torn.at).map_err(told)?;
         }

@@ -33,11 +33,11 @@ pub(crate) struct Moments {
 
 impl Moments {
     /// Runs the life. `look` returns the crash state of an operation, or `None` if the moment does not
-    /// qualify.
+    /// qualify. It asks `is_wanted` of a moment that does, before it makes the state.
     pub(crate) fn of<W: Workload>(
         &self,
         workload: &W,
-        look: impl Fn(&Devices, u64) -> Option<Media> + Send + Sync + 'static,
+        look: impl Fn(&Devices, u64, &mut dyn FnMut() -> bool) -> Option<Media> + Send + Sync + 'static,
     ) -> Result<Vec<Left<W::Oracle>>, String> {
         let (media, oracle) = prepare(workload, self.system, self.seed)?;
         let groups = workload.flash_groups();
@@ -49,13 +49,18 @@ impl Moments {
         let (known, found, most) = (oracle.clone(), left.clone(), self.most);
         machine.observe(move |devices: &Devices, at| {
             let (rng, seen, left) = &mut *found.lock();
-            let Some(media) = look(devices, at) else { return };
-            *seen += 1;
+            let mut place = u64::MAX;
+            let mut is_wanted = || {
+                *seen += 1;
+                let drawn = rng.below(*seen);
+                place = if (left.len() as u64) < most { left.len() as u64 } else { drawn };
+                place < most
+            };
+            let Some(media) = look(devices, at, &mut is_wanted) else { return };
             let state = Left { at, media, oracle: known.lock().clone() };
-            match rng.below(*seen) {
-                _ if (left.len() as u64) < most => left.push(state),
-                place if place < most => left[place as usize] = state,
-                _ => {}
+            match left.get_mut(place as usize) {
+                Some(before) => *before = state,
+                None => left.push(state),
             }
         });
         let life = Life { seed: self.seed, verify: false, transactions: self.transactions };

@@ -62,8 +62,9 @@ impl DamagedFlash {
         let seed = self.seed ^ 0xda3a;
         let moments =
             Moments { system: self.system, seed, transactions: self.transactions.min(24), most: MOMENTS };
-        let look = move |devices: &Devices, at: u64| {
-            (at + seed).is_multiple_of(MOMENT_ONE_OF).then(|| devices.after_crash(seed ^ at << 20))
+        let look = move |devices: &Devices, at: u64, is_wanted: &mut dyn FnMut() -> bool| {
+            let qualifies = (at + seed).is_multiple_of(MOMENT_ONE_OF);
+            (qualifies && is_wanted()).then(|| devices.after_crash(seed ^ at << 20))
         };
         let wrong = |kind, message| Found { kind, message: format!("{:?}: {message}", self.bank) };
         let mut left = moments.of(&self.bank, look).map_err(|why| wrong(FaultKind::Crash, why))?;

@@ -48,8 +48,9 @@ impl Detached {
         let cache = Cache::Tier(options);
         let seed = self.damaged.seed ^ 0xde7a;
         let moments = Moments { system, seed, transactions: transactions.min(24), most: MOMENTS };
-        let look = move |devices: &Devices, at: u64| {
-            (at + seed).is_multiple_of(MOMENT_ONE_OF).then(|| devices.after_crash(seed ^ at << 20))
+        let look = move |devices: &Devices, at: u64, is_wanted: &mut dyn FnMut() -> bool| {
+            let qualifies = (at + seed).is_multiple_of(MOMENT_ONE_OF);
+            (qualifies && is_wanted()).then(|| devices.after_crash(seed ^ at << 20))
         };
         let wrong = |kind, message| Found { kind, message: format!("{bank:?}: {message}") };
         let mut left = moments.of(&bank, look).map_err(|why| wrong(FaultKind::Crash, why))?;

@@ -187,7 +187,11 @@ impl StoreRun {
         let run = Self::draw(seed, &Target::all())?;
         // The log wraps in some.
         let transactions = [24, 100, 400][Rng::new(!seed).below(3) as usize].max(run.transactions);
-        Some(Self { system, transactions, only: Some(Chapter::FlashDies), ..run })
+        // Most are small: a state of these takes a tenth of the time.
+        let part = [8, 8, 8, 8, 4, 4, 2, 1][Rng::new(seed ^ 0x5a11).below(8) as usize];
+        let (accounts, frames) = (run.bank.accounts / part, run.bank.frames - MIN_FRAMES);
+        let bank = Bank { accounts, frames: MIN_FRAMES + frames / part as usize, ..run.bank };
+        Some(Self { system, transactions, bank, only: Some(Chapter::FlashDies), ..run })
     }
 
     /// The name of the system under test.

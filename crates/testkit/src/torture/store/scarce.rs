@@ -112,8 +112,9 @@ impl Scarce {
         let wrong = |message| Found { kind, message: format!("{bank:?}: {message}") };
         let seed = self.seed ^ 0x5ca2ce;
         let moments = Moments { system: self.system, seed, transactions, most: MOMENTS };
-        let look = move |devices: &Devices, at: u64| {
-            (at + seed).is_multiple_of(MOMENT_ONE_OF).then(|| devices.after_crash(seed ^ at << 20))
+        let look = move |devices: &Devices, at: u64, is_wanted: &mut dyn FnMut() -> bool| {
+            let qualifies = (at + seed).is_multiple_of(MOMENT_ONE_OF);
+            (qualifies && is_wanted()).then(|| devices.after_crash(seed ^ at << 20))
         };
         for left in moments.of(bank, look).map_err(wrong)? {
             let machine = Machine::new(left.media, FaultPlan::none(), bank.flash_groups());
