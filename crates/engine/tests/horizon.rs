@@ -7,7 +7,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{FlashTier, HorizonReport, Layer, TierOptions, disk_offset, inspect};
-use entresol_format::page;
+use entresol_format::{BLOCK_BYTES, page};
 use std::sync::Arc;
 use support::{PAGE, PAGES, build, load, memory, simulate, small, version, victim};
 
@@ -161,6 +161,32 @@ fn a_restart_knows_the_bases_and_takes_what_was_copied_for_clean() {
         cache.disk.write(disk_offset(PageId(7), PAGE as u32), &bytes).unwrap();
         assert_eq!(cache.complete_from(3), 4);
         assert_eq!((cache.on_disk(7), cache.on_disk(8)), (1, 3));
+    });
+}
+
+/// A page that was found by its own header has no base. It must not be written to disk again if that has it: the
+/// log may have no image of it any more.
+#[test]
+fn a_page_of_a_damaged_summary_is_clean_if_the_disk_has_it() {
+    simulate(7, || {
+        let mut cache = Cache::new();
+        cache.evict(7, 2);
+        cache.complete();
+        assert_eq!(cache.complete_from(2), 2);
+        assert_eq!(cache.on_disk(7), 2);
+        cache.evict(8, 3);
+        cache.tier().checkpoint().unwrap();
+        let layout = options().layout();
+        for (group, copy) in
+            (0..8).flat_map(|group| (0..layout.summary_copies()).map(move |copy| (group, copy)))
+        {
+            cache.flash.mark_unreadable(layout.summary_offset(group, copy), BLOCK_BYTES as u64);
+        }
+        cache.restart(options());
+        assert_eq!(cache.tier().metrics().slots_dirty, 1, "page 8");
+        assert_eq!(cache.horizon(), 3, "its base");
+        cache.complete_from(4);
+        assert_eq!((cache.on_disk(7), cache.on_disk(8)), (2, 3));
     });
 }
 

@@ -4,7 +4,6 @@
 //! A segment's mark that an entry was superseded is ignored, because the version that superseded it may have
 //! been lost:
 //!
-//!
 //! 1. Groups `g` and `g + 1` are under way, and `g + 1` is done first: its pages supersede entries of the
 //!    segment.
 //! 2. The segment is written. No record says yet that `g + 1` is durable.
@@ -12,8 +11,12 @@
 //! 4. The entry is the newest version left, and may be dirty.
 //!
 //! If the newer version is present, it is later in the order of positions and wins.
+//!
+//! A page that was found by its own header has no base. It may have been copied to disk before the horizon,
+//! and then must not be written there again: [`super::unsure`] looks.
 
 use super::tail::Scan;
+use super::unsure::UnsurePage;
 use super::{is_dirty, read_segment};
 use crate::TierError;
 use crate::points;
@@ -22,16 +25,19 @@ use entresol_core::{Forgotten, Log, PageId, Position};
 use entresol_format::StoredBase;
 use entresol_format::superblock::Superblock;
 
-/// Fills `log`. Returns the records of forgotten pages that no directory segment names, with the groups
-/// whose summaries do.
-pub(crate) fn fill(
-    reader: &mut Reader<'_>,
-    scan: &Scan,
-    log: &mut Log<'_>,
-) -> Result<Vec<(u64, Forgotten)>, TierError> {
+/// What was filled in, but for the directory itself.
+pub(super) struct Filled {
+    /// Records of forgotten pages that no directory segment names, with the groups whose summaries do.
+    pub records: Vec<(u64, Forgotten)>,
+    /// Dirty pages without a base, of a cache that keeps bases.
+    pub unsure: Vec<UnsurePage>,
+}
+
+/// Fills `log`.
+pub(super) fn fill(reader: &mut Reader<'_>, scan: &Scan, log: &mut Log<'_>) -> Result<Filled, TierError> {
     let superblock = reader.superblock;
     let entries = u64::from(superblock.segment_entries);
-    let mut fill = Fill { scan, log, records: Vec::new() };
+    let mut fill = Fill { scan, log, records: Vec::new(), unsure: Vec::new() };
     fill.log.restore_begin(scan.front);
     fill.log.restore_checkpoint(superblock.checkpoint);
     // Positions before the first segment, if the front is not beyond them.
@@ -71,7 +77,7 @@ pub(crate) fn fill(
     for group in &scan.groups {
         fill.enter(reader, group);
     }
-    let Fill { mut records, .. } = fill;
+    let Fill { mut records, unsure, .. } = fill;
     // At last: a record may be named by the summary of a group before its position. It touches no copy at
     // its position and after it.
     for (_, record) in records.iter().filter(|(_, record)| record.below > scan.front) {
@@ -79,7 +85,7 @@ pub(crate) fn fill(
     }
     records.retain(|(group, _)| group * reader.group_pages() >= covered);
     log.restore_end(scan.rear);
-    Ok(records)
+    Ok(Filled { records, unsure })
 }
 
 struct Fill<'a, 'p, 'r> {
@@ -87,6 +93,7 @@ struct Fill<'a, 'p, 'r> {
     log: &'p mut Log<'r>,
     /// With the groups that name them.
     records: Vec<(u64, Forgotten)>,
+    unsure: Vec<UnsurePage>,
 }
 
 impl Fill<'_, '_, '_> {
@@ -158,6 +165,9 @@ impl Fill<'_, '_, '_> {
                     (entry.page, entry.dirty),
                     (entry.checksum, entry.base),
                 );
+                if reader.superblock.knows_bases() && entry.dirty && entry.base.is_none() {
+                    self.unsure.push(UnsurePage { position, page: entry.page, lsn: entry.lsn });
+                }
             }
         }
     }

@@ -34,6 +34,7 @@ mod objects;
 mod segments;
 mod slots;
 mod tail;
+mod unsure;
 
 use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
@@ -53,10 +54,12 @@ use entresol_objects::ObjectsConfig;
 use std::sync::Arc;
 
 pub(crate) use batches::{KeptSlots, prove_kept};
+use directory::Filled;
 pub(crate) use objects::{ObjectBlocks, RestoredNames, SnapshotCopy, log_offset, snapshot_offset};
 pub(crate) use segments::read_segment;
 pub(crate) use slots::{RestoredSlots, read_directory, restore_slots};
 pub(crate) use tail::Scan;
+use unsure::UnsurePage;
 
 /// A directory that was brought back.
 pub(crate) struct Restored {
@@ -77,6 +80,8 @@ pub(crate) struct Restored {
     repairs: Vec<ScannedGroup>,
     /// Records of forgotten pages that no directory segment names, with the groups whose summaries do.
     pub records: Vec<(u64, Forgotten)>,
+    /// Dirty pages of which it is not known whether the disk has them.
+    unsure: Vec<UnsurePage>,
     /// Groups whose torn summaries are to be erased.
     erased: Vec<u64>,
     durable: Position,
@@ -98,7 +103,7 @@ pub(crate) fn restore(
     let mut region = Region::new(options, superblock.cache)?;
     let mut partition = region.partition();
     let log = partition.log_mut().expect("the cache that is found is a log");
-    let records = directory::fill(&mut reader, &scan, log)?;
+    let Filled { records, unsure } = directory::fill(&mut reader, &scan, log)?;
     let (names, snapshot) = match objects_config(options, superblock.cache) {
         Some(config) => restore_objects(&mut reader, &scan, &config, &mut region)?,
         None => Default::default(),
@@ -133,6 +138,7 @@ pub(crate) fn restore(
         group_pages,
         repairs,
         records,
+        unsure,
         erased,
         durable,
         log,

@@ -80,6 +80,18 @@ impl Log<'_> {
         contents.pages.directory.set_proof(ring.slot_of(position.0), proof);
     }
 
+    /// The disk durably has the page that was restored at `position`, the newest version of its page.
+    ///
+    /// # Panics
+    /// If no dirty page that counts was restored there.
+    pub fn restored_clean_at(&mut self, position: Position) {
+        let slot = self.ring.slot_of(position.0);
+        let directory = &mut self.contents.pages.directory;
+        let entry = directory.entry(slot);
+        assert!(entry.has(VALID) && entry.has(DIRTY), "position {} has no dirty page", position.0);
+        directory.is_clean_now(slot);
+    }
+
     /// The disk durably has every page that was restored: none is dirty.
     pub fn restored_clean(&mut self) {
         self.contents.pages.directory.are_clean_now();

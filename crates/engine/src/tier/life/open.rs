@@ -239,6 +239,9 @@ fn read(
                 });
                 report.dirty = 0;
             }
+            if options.keeps_bases {
+                restored.ask_disk_for_unsure(home, options);
+            }
             Ok(ReadBack::Log(restored))
         }
     }
