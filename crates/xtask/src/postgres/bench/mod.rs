@@ -7,6 +7,7 @@ mod hits;
 mod load;
 mod memory;
 mod overhead;
+mod replay;
 mod restart;
 mod scans;
 mod throttled;
@@ -42,6 +43,9 @@ enum What {
     Throttled(throttled::ThrottledArgs),
     /// The time of a restart after a kill on the slow disk, and the throughput after it. Needs root.
     Restart(restart::RestartArgs),
+    /// How long the server replays its log when the flash is lost under load, and what it had forecast. Needs
+    /// root.
+    Replay(replay::ReplayArgs),
     /// What the patches and the cache cost a server that has everything in DRAM. Needs root.
     Overhead(overhead::OverheadArgs),
     /// Backends that find every page on flash, one and more at a time. Needs root.
@@ -81,6 +85,7 @@ pub fn bench(arguments: &BenchArgs) -> Result<()> {
     match &arguments.what {
         What::Throttled(arguments) => throttled::measure(&rig, arguments),
         What::Restart(arguments) => restart::measure(&rig, arguments),
+        What::Replay(arguments) => replay::measure(&rig, arguments),
         What::Overhead(arguments) => overhead::measure(&rig, arguments),
         What::Hits(arguments) => hits::measure(&rig, arguments),
         What::Scans(arguments) => scans::measure(&rig, arguments),

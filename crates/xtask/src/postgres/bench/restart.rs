@@ -26,6 +26,9 @@ pub(super) struct RestartArgs {
     /// Sizes of the flash in MiB; 0 is a server without.
     #[arg(long, value_name = "MIB", value_delimiter = ',', default_value = "0,256")]
     flash: Vec<u64>,
+    /// How much of the log is kept so that a lost flash is survived, as `16GB`; 0: none.
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    keep_wal: String,
     /// Values of `full_page_writes`.
     #[arg(long, value_delimiter = ',', default_value = "on,off")]
     full_page_writes: Vec<String>,
@@ -113,7 +116,7 @@ fn one(
         let (policy, mode) = ("face-gsc".to_owned(), "write-back".to_owned());
         text += &cache_settings(
             flash.device(),
-            &Configuration { flash_mib, policy, mode, keep_wal: "0".to_owned() },
+            &Configuration { flash_mib, policy, mode, keep_wal: arguments.keep_wal.clone() },
         );
     }
     fs::write(data.join("bench.conf"), text)?;
