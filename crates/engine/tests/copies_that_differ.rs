@@ -94,6 +94,24 @@ impl Left {
         lived
     }
 
+    /// What an open leaves that is cut off at its operation `at`. `None`: it is over before.
+    fn cut_off(&self, at: u64) -> Option<Self> {
+        let plan = Arc::new(FaultPlan::crash_at(at));
+        let device = |name: &str, from: &MemoryDevice| {
+            Arc::new(FaultyDevice::new(name, from.fork(name), plan.clone()))
+        };
+        let devices = Devices { flash: device("flash", &self.flash), disk: device("disk", &self.disk), plan };
+        let (flash, disk) = (devices.flash.clone(), devices.disk.clone());
+        let opened = Simulation::new(SimConfig { seed: at, ..SimConfig::default() }).run(move || {
+            FlashTier::open(flash, disk, raw_options()).map(drop).map_err(|error| error.to_string())
+        });
+        match opened {
+            Outcome::Finished(Ok(())) => None,
+            Outcome::Finished(Err(told)) => panic!("cut off at {at}: {told}"),
+            _ => Some(Self::of(&devices, &Survival::None, &Survival::None)),
+        }
+    }
+
     /// A life on copies of them.
     fn copy(&self) -> Self {
         Self { flash: self.flash.fork("flash"), disk: self.disk.fork("disk") }
@@ -251,4 +269,36 @@ fn directory_block(mode: Mode, closes: bool) {
         tier.fetch(page, &mut buffer).unwrap();
         assert_eq!(support::version(page, &buffer), 1000, "{mode:?}, {page}");
     }
+}
+
+/// An open that makes a new cache is cut off, and a copy of the disk's label cannot be read in the next one,
+/// which makes another cache and is cut off, too. Then that copy can be read again: it must not name the
+/// first cache, of which the flash has nothing any more.
+#[test]
+fn a_label_that_could_not_be_read_for_a_while_does_not_name_a_cache_that_is_gone() {
+    let mut closed = simulate(1, || {
+        let devices = Devices::new();
+        let tier = devices.used();
+        tier.detach().unwrap();
+        drop(tier);
+        Left::of(&devices, &Survival::None, &Survival::All)
+    });
+    closed.flash = MemoryDevice::new("flash", flash_bytes(&raw_options()));
+    let mut opened_again = 0;
+    for (first, copy) in (1..).flat_map(|first| [(first, 0), (first, 1)]) {
+        let Some(made) = closed.cut_off(first) else { break };
+        let (offset, mut sector) = (copy * COPY_STRIDE, [0; 512]);
+        made.disk.read(offset, &mut sector).unwrap();
+        made.disk.mark_unreadable(offset, sector.len() as u64);
+        for second in 1.. {
+            let Some(mut left) = made.cut_off(second) else { break };
+            if left.disk.unreadable_sectors().contains(&(offset / 512)) {
+                left.disk.write(offset, &sector).unwrap();
+            }
+            let told = left.lives(|_| ());
+            assert!(told.is_ok(), "cut off at {first} and {second}, copy {copy} is back: {told:?}");
+            opened_again += 1;
+        }
+    }
+    assert!(opened_again > 200, "{opened_again}");
 }

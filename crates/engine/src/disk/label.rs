@@ -76,6 +76,25 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
     })
 }
 
+/// The newest label, with a copy in both places. It is to be so before the flash is overwritten for another
+/// cache:
+///
+/// 1. The first copy of a label that names cache A is torn: a sector of it cannot be read, the others are
+///    new. The next open finds the older label alone, and makes cache B on flash.
+/// 2. Its label is torn in the same place: the sector that could not be read is written, and the others are
+///    not. Now that copy is the label of A, whole again, and newest; the flash has B.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn made_equal(disk: &dyn Device, labels: Labels) -> Result<Label, TierError> {
+    let mut label = labels.newest;
+    if !labels.agree {
+        points::LABEL_DOUBLED.reach();
+        write_label(disk, &mut label)?;
+    }
+    Ok(label)
+}
+
 /// Writes `label` to both places durably, one after the other, and raises its sequence. Both copies are read
 /// back, because all later writes rely on them: if one copy is lost later, the other one has the same
 /// content.

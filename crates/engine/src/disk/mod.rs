@@ -19,7 +19,7 @@ pub(crate) use behind::{WriteBehind, clean};
 pub use binding::{disk_binding, is_disk_bound, is_flash_needed, name_no_log};
 pub use home::{Home, OwnersLog, WholeDisk};
 pub use in_place::InPlaceDisk;
-pub(crate) use label::{LabelState, Labels, read_label, write_label};
+pub(crate) use label::{LabelState, Labels, made_equal, read_label, write_label};
 pub use layer::DiskLayer;
 pub(crate) use layer::open_unbound;
 pub(crate) use missing::{Missing, RANGES_AT_FIRST, on_flash_or_nowhere, read_missing};

@@ -5,7 +5,7 @@ use super::open_failed;
 use super::plan::{OpenPlan, Outcome, ToRead, decide};
 use crate::costs::measure_costs;
 use crate::disk::binding::{HOW_TO_GO_ON, begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
-use crate::disk::{Home, LabelState, Labels, OwnersLog, read_label, write_label};
+use crate::disk::{Home, LabelState, Labels, OwnersLog, made_equal, read_label, write_label};
 use crate::error::{HOW_TO_DETACH, disk_error, flash_error};
 use crate::recover::{self, Restored, RestoredSlots};
 use crate::region::Region;
@@ -40,16 +40,17 @@ pub(crate) fn create(mut base: Base<'_>) -> Result<Parts, TierError> {
     options.validate()?;
     check_size(&**flash, &options.layout())?;
     settle(&**flash, &**home)?.into_iter().collect::<Result<(), _>>()?;
-    let (mut label, is_new) = match read_label(home.label())? {
+    let (mut labels, is_new) = match read_label(home.label())? {
         LabelState::Blank | LabelState::Unreadable(_) => {
             claim::disk(home.label(), options.overwrite)?;
-            (new_label(options.page_bytes), true)
+            (Labels { newest: new_label(options.page_bytes), agree: true }, true)
         }
         LabelState::Valid(labels) => {
             expect_page_bytes(&labels.newest, options.page_bytes)?;
-            (labels.newest, false)
+            (labels, false)
         }
     };
+    let label = &mut labels.newest;
     if label.dirty_possible {
         points::CREATE_REFUSED_DISK.reach();
         return Err(TierError::Refused(format!(
@@ -65,19 +66,20 @@ pub(crate) fn create(mut base: Base<'_>) -> Result<Parts, TierError> {
     }
     if is_new {
         // A cache must not be needed by a disk that does not know its name yet.
-        write_label(home.label(), &mut label)?;
+        write_label(home.label(), label)?;
     }
     let is_weighed = options.policy.facts().weighs_costs || options.can_change_policy();
     let is_unknown = is_weighed && !options.costs.are_known();
     if options.measures_costs && is_unknown {
         options.costs = measure_costs(&**flash, home, options)?;
     }
-    format(base, label, old.map_or(0, |old| old.sequence))
+    format(base, labels, old.map_or(0, |old| old.sequence))
 }
 
-/// Writes an empty cache to `flash` and binds it to the disk with `label`.
-fn format(base: Base<'_>, mut label: Label, sequence: u64) -> Result<Parts, TierError> {
+/// Writes an empty cache to `flash` and binds it to the disk with these labels.
+fn format(base: Base<'_>, labels: Labels, sequence: u64) -> Result<Parts, TierError> {
     let Base { flash, home, options, .. } = &base;
+    let mut label = made_equal(home.label(), labels)?;
     begin_epoch(&mut label);
     label.cache = new_uuid();
     label.dirty_possible = options.dirty_possible();
@@ -131,7 +133,7 @@ pub(crate) fn open(base: Base<'_>) -> Result<(Parts, OpenReport), TierError> {
     let (newest, faults) = read_newest(&**flash)?;
     report.notices.extend(faults.iter().cloned());
     let parts = match newest {
-        None => open_blank(base, labels.newest, &mut report)?,
+        None => open_blank(base, labels, &mut report)?,
         Some(superblock) => open_cache(base, labels, superblock, &mut report)?,
     };
     report.notices.extend(parts.floor.lost.notice()?);
@@ -139,7 +141,8 @@ pub(crate) fn open(base: Base<'_>) -> Result<(Parts, OpenReport), TierError> {
     Ok((parts, report))
 }
 
-fn open_blank(base: Base<'_>, label: Label, report: &mut OpenReport) -> Result<Parts, TierError> {
+fn open_blank(base: Base<'_>, labels: Labels, report: &mut OpenReport) -> Result<Parts, TierError> {
+    let label = &labels.newest;
     if label.dirty_possible {
         points::OPEN_BLANK_REFUSED.reach();
         let why =
@@ -154,7 +157,7 @@ fn open_blank(base: Base<'_>, label: Label, report: &mut OpenReport) -> Result<P
     check_size(&*base.flash, &base.options.layout())?;
     points::OPEN_BLANK_FORMATTED.reach();
     report.notices.push("the flash device held no cache: a new, empty one was made".to_owned());
-    format(base, label, 0)
+    format(base, labels, 0)
 }
 
 fn open_cache(
@@ -179,7 +182,7 @@ fn open_cache(
     if let Outcome::Emptied(notice) = plan.conclude(&superblock, dirty)? {
         report.forget_directory();
         report.notices.push(notice);
-        return format(base, label, superblock.sequence);
+        return format(base, labels, superblock.sequence);
     }
     let (mut next, pages, region) = resume(found?, &**flash, &superblock, &label, options, home.log())?;
     begin(&**flash, home.label(), options, &superblock, &mut next, labels)?;
@@ -353,10 +356,7 @@ fn begin(
         record_epoch(flash, disk, next, &mut label, superblock.previous_nonce)?;
     } else if !labels.agree {
         // Whichever copy is lost later, flash must not be two epochs ahead of the other one.
-        points::LABEL_DOUBLED.reach();
-        let mut doubled = labels.newest;
-        write_label(disk, &mut doubled)?;
-        label.sequence = doubled.sequence;
+        label.sequence = made_equal(disk, labels)?.sequence;
     }
     let previous = label.epoch_nonce;
     begin_epoch(&mut label);

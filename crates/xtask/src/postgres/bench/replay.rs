@@ -171,8 +171,8 @@ fn run_and_kill(rig: &Rig, load: &Load, server: &Server<'_>, seconds: u32) -> Re
     let mut running = running.spawn().context("the load cannot be started")?;
     let outcome = (|| {
         thread::sleep(Duration::from_secs(seconds.into()));
-        let said = server
-            .query("SELECT wal_to_replay, pages_behind, replay_seconds FROM entresol_flash_loss()")?;
+        let said =
+            server.query("SELECT wal_to_replay, pages_behind, replay_seconds FROM entresol_flash_loss()")?;
         server.kill()?;
         let parts: Vec<String> = said.split('|').map(str::to_owned).collect();
         <[String; 3]>::try_from(parts).map_err(|_| anyhow::anyhow!("entresol_flash_loss() said {said}"))
