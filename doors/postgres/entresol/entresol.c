@@ -181,7 +181,7 @@ define_settings(void)
 	DefineCustomEnumVariable("entresol.flash_loss",
 							 "What a loss of the flash means in write-back mode.",
 							 "\"fatal\": the cluster is lost; \"survive\": so much WAL is kept that it replaces the flash.",
-							 &flash_loss, 0, losses, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							 &flash_loss, 1, losses, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("entresol.wal_keep_size",
 							"How much WAL is kept for the loss of the flash.",
 							"Pages whose changes are older are written to their files. The less, the more often.",

@@ -68,6 +68,8 @@ impl<'a> Server<'a> {
         let file = server.data.join("postgresql.conf");
         let mut text = fs::read_to_string(&file)?;
         text += "\nlisten_addresses = ''\nfsync = off\nlog_line_prefix = '%m [%p] %b '\n";
+        // Suites of their own have it, with little log; the others would keep gigabytes.
+        text += "entresol.flash_loss = 'fatal'\n";
         text += &build.settings();
         text += &configuration.replace("FOLDER", folder.display().to_string().trim_end_matches('/'));
         fs::write(&file, text)?;

@@ -177,7 +177,7 @@ pub(super) fn settings(buffers_mb: u32, more: &[String]) -> String {
 pub(super) fn cache_settings(flash: &Path, configuration: &Configuration) -> String {
     let Configuration { policy, mode, keep_wal, .. } = configuration;
     let survives = match keep_wal.as_str() {
-        "0" => String::new(),
+        "0" => "entresol.flash_loss = fatal\n".to_owned(),
         size => format!("entresol.flash_loss = survive\nentresol.wal_keep_size = '{size}'\n"),
     };
     format!(
