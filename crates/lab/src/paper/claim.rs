@@ -9,7 +9,7 @@
 //! 3. Add evidence that contradicts it to the tests of the paper: the claim, and only it, must fail.
 //! 4. Run `reproduce`. If the claim does not hold, write into `reason` what is known about it, without a full
 //!    stop. If a constant of ours was set on the very figure, name it in `set_on_it`. If the bound is far
-//!    from the paper's figure, give that as `figure`.
+//!    from the paper's own figures, give them as `figures`.
 //! 5. Run the golden tests of the paper with `UPDATE_EXPECT=1` and read the difference.
 //!
 //! A new list is also named in `claims` of its paper, and judged in the paper's chapter of
@@ -43,9 +43,9 @@ pub struct Statement {
     /// The constant of ours that was set on this figure, where there is one. What it makes true is
     /// [`Outcome::Given`], never held.
     pub set_on_it: Option<&'static str>,
-    /// The paper's own figure of the value that the tolerance bounds, where the bound is far from it. Then a
-    /// second verdict says whether ours is within 25 % of it.
-    pub figure: Option<f64>,
+    /// The paper's own figures of the values that the tolerance bounds, where the bound is far from them: one
+    /// for all checks, or one for each. Then a second verdict says whether ours are within 25 % of them.
+    pub figures: &'static [f64],
 }
 
 impl Statement {
@@ -58,7 +58,7 @@ impl Statement {
         needs: "nothing",
         reason: None,
         set_on_it: None,
-        figure: None,
+        figures: &[],
     };
 }
 
@@ -86,8 +86,7 @@ impl<E: ?Sized> Claim<E> {
         let Self { statement, judge } = self;
         let numbers = |evidence: &&E| {
             let checks = judge(evidence, statement.tolerance);
-            let close = |figure| judge(evidence, Tolerance::within_a_quarter(figure));
-            (!checks.is_empty()).then(|| (checks, statement.figure.map(close)))
+            (!checks.is_empty()).then(|| (checks, self.close_to_figures(evidence)))
         };
         let (checks, close) = evidence.iter().find_map(numbers).unwrap_or_default();
         let verdict = Verdict::of(statement, checks, close);
@@ -97,6 +96,21 @@ impl<E: ?Sized> Claim<E> {
             Outcome::Holds | Outcome::NotJudged => None,
         };
         Judged { verdict, why: why.unwrap_or_default() }
+    }
+
+    /// The checks of the stricter verdict; `None` where the paper's figures are not given.
+    fn close_to_figures(&self, evidence: &E) -> Option<Vec<Check>> {
+        let Self { statement: Statement { id, figures, .. }, judge } = self;
+        let close = |figure: f64| judge(evidence, Tolerance::within_a_quarter(figure));
+        match figures {
+            [] => None,
+            [figure] => Some(close(*figure)),
+            _ => {
+                let of_each: Vec<Vec<Check>> = figures.iter().map(|figure| close(*figure)).collect();
+                assert!(of_each.iter().all(|checks| checks.len() == figures.len()), "{id}: a figure a check");
+                Some(of_each.into_iter().enumerate().map(|(at, mut checks)| checks.swap_remove(at)).collect())
+            }
+        }
     }
 }
 

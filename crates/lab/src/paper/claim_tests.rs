@@ -45,7 +45,7 @@ fn what_a_constant_was_set_on_is_never_held() {
 
 #[test]
 fn the_stricter_verdict_is_about_the_papers_own_figure() {
-    let with = Statement { figure: Some(0.4), ..HALVES.statement };
+    let with = Statement { figures: &[0.4], ..HALVES.statement };
     let strictly = |evidence: &[f64]| {
         let judged = judged([&Claim { statement: with, ..HALVES }], &[evidence]).remove(0);
         (judged.verdict.outcome, judged.verdict.within_a_quarter)
@@ -55,6 +55,17 @@ fn the_stricter_verdict_is_about_the_papers_own_figure() {
     assert_eq!(strictly(&[0.51]), (Outcome::DoesNotHold, Some(false)));
     assert_eq!(strictly(&[]), (Outcome::NotJudged, None));
     assert_eq!(one(&[&[0.25]]).verdict.within_a_quarter, None);
+}
+
+#[test]
+fn each_number_has_a_figure_of_its_own_where_several_are_given() {
+    let with = Statement { figures: &[0.4, 0.1], ..HALVES.statement };
+    let strictly = |evidence: &[f64]| {
+        judged([&Claim { statement: with, ..HALVES }], &[evidence]).remove(0).verdict.within_a_quarter
+    };
+    assert_eq!(strictly(&[0.31, 0.11]), Some(true));
+    assert_eq!(strictly(&[0.31, 0.31]), Some(false));
+    assert_eq!(strictly(&[0.11, 0.11]), Some(false));
 }
 
 #[test]

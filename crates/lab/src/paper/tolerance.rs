@@ -29,7 +29,8 @@ pub enum Tolerance {
 impl Tolerance {
     /// A quarter more or less than the paper's figure.
     pub const fn within_a_quarter(figure: f64) -> Self {
-        Tolerance::Between(0.75 * figure, 1.25 * figure)
+        let (nearer, farther) = (0.75 * figure, 1.25 * figure);
+        if figure < 0.0 { Tolerance::Between(farther, nearer) } else { Tolerance::Between(nearer, farther) }
     }
 
     /// Whether it allows a value.
@@ -86,6 +87,14 @@ mod tests {
         }
         assert!(StepBack(0.01).allows_of(-0.5, 100.0) && !StepBack(0.01).allows_of(-1.5, 100.0));
         assert!(!Between(1.0, 1.25).allows(1.3));
+    }
+
+    #[test]
+    fn a_quarter_of_a_loss_is_a_quarter_too() {
+        let of =
+            |figure| [-13.0, -9.0, -7.0, 7.0, 9.0].map(|v| Tolerance::within_a_quarter(figure).allows(v));
+        assert_eq!(of(-10.0), [false, true, false, false, false]);
+        assert_eq!(of(10.0), [false, false, false, false, true]);
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub use mrc::mrc_report;
 pub use reproduction::reproduction_report;
 pub use restart::restart_report;
 pub use simulation::simulation_report;
+pub(crate) use text::{NONE, decimal, or_none};
 pub use text::{amount, seconds, size_of, time_of, whole};
-pub(crate) use text::{decimal, or_none};
 pub use tpcc::tpcc_report;
 
 use serde::Serialize;

@@ -76,7 +76,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             source: "FaCE §2.3",
             says: "tpmC on MLC: face-gsc with flash of about 10 % (8 to 12) is about twice flash-only or more (≥ 1.6)",
             tolerance: Tolerance::AtLeast(FACE_OVER_FLASH_ONLY_AT_10 * 0.8),
-            figure: Some(FACE_OVER_FLASH_ONLY_AT_10),
+            figures: &[FACE_OVER_FLASH_ONLY_AT_10],
             needs: "--system flash-only,face-gsc --flash-percent 8 --flash-device mlc",
             reason: Some(
                 "at full size it holds (2.1 × and more at 8 %); with six warehouses and as many clients face-gsc is a sixth \

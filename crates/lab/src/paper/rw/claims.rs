@@ -61,7 +61,7 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
             source: "RW §4.2",
             says: "rwfdb collects garbage at least 31 % less often (the tables: 31 to 52 %, 44 % on the average)",
             tolerance: Tolerance::AtMost(1.0 - GC_REDUCTION_MIN),
-            figure: Some(GC_RATIO_MEAN),
+            figures: &[GC_RATIO_MEAN],
             needs: NEEDS,
             ..Statement::BASE
         },

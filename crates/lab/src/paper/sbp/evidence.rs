@@ -54,6 +54,8 @@ pub(crate) struct Restarted {
     pub cpu: Vec<(f64, f64)>,
     /// Flash hits, per cent of DRAM's misses.
     pub flash_hits: Vec<(f64, f64)>,
+    /// Writes of the slot directory for each page written to flash, after the restart.
+    pub directory_writes: f64,
     /// The consistency conditions held afterwards.
     pub consistent: bool,
 }

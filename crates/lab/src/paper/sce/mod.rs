@@ -47,3 +47,5 @@ pub const DISK_MIB_S: [f64; 2] = [14.0, 17.0];
 pub const FLASHCACHE_FLASH_WRITE_MIB_S: f64 = 22.0;
 /// MiB/s that flashcache reads from flash, with 20 and with 40 GiB (§2, figures 1c and d).
 pub const FLASHCACHE_FLASH_READ_MIB_S: [f64; 2] = [2.5, 6.5];
+/// Bytes of metadata in memory for each cached fragment of 1 MiB (§3.3: "roughly 76").
+pub const FRAGMENT_METADATA_BYTES: f64 = 76.0;

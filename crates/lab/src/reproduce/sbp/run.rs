@@ -12,7 +12,7 @@ use crate::config::{BenchConfig, Run};
 use crate::paper::sbp::{self as paper, Ran, Restarted};
 use anyhow::Context as _;
 use entresol_core::{PolicyKind, System};
-use entresol_engine::Layer;
+use entresol_engine::{Layer, TierMetrics};
 use entresol_runtime::{JoinHandle, now, sleep, spawn};
 use entresol_store::Store;
 use entresol_tpcc::Database;
@@ -156,6 +156,7 @@ fn started(config: &BenchConfig, rig: &Rig, warm: bool, watched: Duration) -> an
         flash_hits.push((middle, 100.0 * hits / (hits + misses).max(1.0)));
         before = after;
     }
+    let TierMetrics { directory_writes, flash_writes, .. } = before.1.tier;
     rig.stop_the_clock();
     driver.stop();
     driver.finish()?;
@@ -171,6 +172,7 @@ fn started(config: &BenchConfig, rig: &Rig, warm: bool, watched: Duration) -> an
         flash_reads,
         cpu,
         flash_hits,
+        directory_writes: directory_writes as f64 / flash_writes.max(1) as f64,
         consistent,
     })
 }

@@ -6,7 +6,7 @@
 use super::{Context, Effort, Plan, all_runs, loads};
 use crate::paper::sce::{self as paper, Runs};
 use crate::paper::{Judged, Outcome, judged};
-use crate::report::{Block, Column, Section, Table, whole};
+use crate::report::{Block, Column, NONE, Section, Table, whole};
 
 /// Random writes of 4 KiB a second. The second is the one of the catalogue.
 const RATES: [f64; 5] = [1_800.0, 5_632.0, 10_000.0, 20_000.0, 60_000.0];
@@ -29,11 +29,13 @@ impl Sweep {
         Ok(Self { verdicts: verdicts.collect::<anyhow::Result<_>>()? })
     }
 
-    /// Whether a claim agrees at each rate, given or not.
-    fn agrees(&self, claim: usize) -> Vec<bool> {
-        let outcome =
-            |(_, judged): &(f64, Vec<Judged>)| judged[claim].verdict.outcome != Outcome::DoesNotHold;
-        self.verdicts.iter().map(outcome).collect()
+    /// Whether a claim agrees at each rate, given or not; `None` where it was not judged.
+    fn agrees(&self, claim: usize) -> Vec<Option<bool>> {
+        let agrees = |(_, judged): &(f64, Vec<Judged>)| match judged[claim].verdict.outcome {
+            Outcome::NotJudged => None,
+            outcome => Some(outcome != Outcome::DoesNotHold),
+        };
+        self.verdicts.iter().map(agrees).collect()
     }
 
     /// The rates between which a claim turns, by its place in the list.
@@ -66,7 +68,8 @@ impl Sweep {
         let mut columns = vec![Column::words("source"), Column::words("claim")];
         columns.extend(RATES.map(|rate| Column::words(whole(rate)).under("random writes of 4 KiB a second")));
         let row = |(at, claim): (usize, &Judged)| {
-            let cells = self.agrees(at).into_iter().map(|agrees| if agrees { "✓" } else { "✗" }.to_owned());
+            let mark = |agrees: Option<bool>| agrees.map_or(NONE, |agrees| if agrees { "✓" } else { "✗" });
+            let cells = self.agrees(at).into_iter().map(|agrees| mark(agrees).to_owned());
             [claim.verdict.source.to_owned(), claim.verdict.id.to_owned()].into_iter().chain(cells).collect()
         };
         let rows = self.verdicts[0].1.iter().enumerate().map(row).collect();
