@@ -9,6 +9,7 @@ use crate::bench::rig::PAPER_DATABASE_BYTES;
 use crate::bench::{run_restart, run_tpcc};
 use crate::config::FIGURE_4;
 use crate::config::{BenchConfig, Redo, Restart, Run, Stage, Warmup};
+use crate::cost::BreakEven;
 use crate::paper::face::lc;
 use crate::paper::face::machines::{self, DRAM_PERCENT, Machines};
 use crate::paper::face::restart::{self, judged_restart};
@@ -63,7 +64,7 @@ impl Plan {
                 measured: Duration::from_secs(60),
                 warmup: Warmup::For(Duration::from_secs(30)),
                 sizes: &[8.0, 20.0],
-                sizes_on_slc: 1,
+                sizes_on_slc: 2,
                 steps: 2,
                 arrays: &QUICK_ARRAYS,
                 intervals: &[60],
@@ -128,12 +129,12 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     let scaled = scaled_restarts(context, &plan, &config, mlc.first().map_or(0, |r| r.database_pages))?;
     (context.progress)("done", 1.0);
 
-    let machines = Machines { mlc, dram, arrays, forgets, unpulled };
-    let mut claims = judged_tpcc(&[&machines.mlc, &slc]);
+    let machines = Machines { mlc, slc, dram, arrays, forgets, unpulled };
+    let mut claims = judged_tpcc(&[&machines.mlc, &machines.slc]);
     claims.extend(judged(machines::CLAIMS.iter().chain(lc::CLAIMS), &[&machines]));
     claims.extend(judged_restart(&restarts));
     claims.extend(judged(restart::SCALED, &[scaled.as_slice()]));
-    let mut sections = of_report(tpcc_report(&machines.mlc, &[]).sections, "Figure 4b", &slc);
+    let mut sections = of_report(tpcc_report(&machines.mlc, &[]).sections, "Figure 4b", &machines.slc);
     sections.push(table_5(&machines));
     sections.extend(figure_5(&machines));
     sections.extend(restart_report(&restarts, &[]).sections);
@@ -365,6 +366,18 @@ fn rows(machines: &Machines, restarts: &[RestartResult], scaled: &[RestartResult
         let saved = paper(face::WRITE_REDUCTION);
         rows.add("FaCE table 3b", format!("write reduction, {at}"), ("%", 1), saved, Some(reduction));
         rows.add("FaCE figure 4a", at, ("tpmC", 0), None, Some(result.tpmC));
+    }
+    // Of the disk and the MLC drive of table 1.
+    let (disk, flash) = (&face::MEDIA[3], &face::MEDIA[0]);
+    let rates = [
+        ("reads", disk.random_read_iops, flash.random_read_iops),
+        ("writes", disk.random_write_iops, flash.random_write_iops),
+    ];
+    for ((what, disk, flash), exponent) in rates.into_iter().zip(face::BREAK_EVEN) {
+        let what = format!("θ, the flash that saves as many {what} as one more DRAM buffer (δ = 1)");
+        let ours = BreakEven { disk: 1e3 / disk, flash: 1e3 / flash }.theta(1.0);
+        let paper = 2f64.powf(exponent) - 1.0;
+        rows.add("FaCE §2.2", what, ("buffers", 3), Some(paper), Some(ours));
     }
     for (step, dram, flash) in machines.table_5() {
         let paper = face::GSC_TPMC.get(step as usize - 1).copied();

@@ -48,6 +48,7 @@ pub(crate) const CLAIMS: &[Claim<Machines>] = &[
             source: "FaCE table 3b, §5.3",
             says: "an lc that forgets: its write reduction is above that of face, face-gr and face-gsc at every size",
             needs: "runs of an lc without history",
+            set_on_it: Some(hits::DIRTY_SHARE),
             reason: Some(
                 "with large caches our face-gsc saves more: a skewed database's hot pages are invalidated in the ring before they \
                  are dequeued",

@@ -1,7 +1,8 @@
-//! FaCE's claims about other machines: the break-even of §2.2, more DRAM (table 5), more disks (figure 5).
+//! FaCE's claims about other machines: the break-even of §2.2, more DRAM (table 5), more disks (figure 5),
+//! and LC on another drive (figure 4b).
 
 use super::grid::{GSC, Grid, LC};
-use super::{BREAK_EVEN, MEDIA};
+use super::{BREAK_EVEN, MEDIA, RESTORE_MB, RESTORE_S};
 use crate::cost::BreakEven;
 use crate::paper::{Check, Claim, Statement, Tolerance};
 use crate::report::whole;
@@ -13,9 +14,12 @@ pub(crate) const DRAM_PERCENT: f64 = 0.4;
 const FULL_RUN: &str = "the full run";
 
 /// Results of machines with more of something.
+#[derive(Default)]
 pub(crate) struct Machines {
     /// On MLC and eight disks.
     pub mlc: Vec<TpccResult>,
+    /// On SLC and eight disks.
+    pub slc: Vec<TpccResult>,
     /// Disk-only with more DRAM.
     pub dram: Vec<TpccResult>,
     /// By the number of disks.
@@ -72,6 +76,16 @@ pub(crate) const CLAIMS: &[Claim<Machines>] = &[
     },
     Claim {
         statement: Statement {
+            id: "face.s5-5.restore-time",
+            source: "FaCE §5.5",
+            says: "21 MB of directory and 512 MB of pages at table 1's sequential rate take about 2.5 s (within 25 %)",
+            tolerance: Tolerance::within_a_quarter(RESTORE_S),
+            ..Statement::BASE
+        },
+        judge: restore_time,
+    },
+    Claim {
+        statement: Statement {
             id: "face.table5.more-flash",
             source: "FaCE table 5",
             says: "more flash (4 % of the database a step, face-gsc) gives more tpmC than more DRAM for the same \
@@ -93,6 +107,17 @@ pub(crate) const CLAIMS: &[Claim<Machines>] = &[
             ..Statement::BASE
         },
         judge: gsc_scales,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.figure5.gsc-saturates",
+            source: "FaCE figure 5, §5.4.2",
+            says: "face-gsc's tpmC starts saturating with sixteen disks: the last four bring less than the four before",
+            needs: FULL_RUN,
+            reason: Some("the modelled drive serves more than twice the I/Os that sixteen disks leave to it"),
+            ..Statement::BASE
+        },
+        judge: gsc_saturates,
     },
     Claim {
         statement: Statement {
@@ -118,6 +143,16 @@ pub(crate) const CLAIMS: &[Claim<Machines>] = &[
         },
         judge: lc_stops,
     },
+    Claim {
+        statement: Statement {
+            id: "face.figure4b.lc-gains",
+            source: "FaCE figure 4b",
+            says: "lc's tpmC is higher on SLC than on MLC, and face-gsc's lead over it smaller, at every size",
+            needs: "lc and face-gsc on both drives",
+            ..Statement::BASE
+        },
+        judge: lc_gains_on_slc,
+    },
 ];
 
 /// §2.2: the exponents of the break-even between DRAM and flash, with table 1's rates of both media.
@@ -133,6 +168,11 @@ fn break_even(_: &Machines, tolerance: Tolerance) -> Vec<Check> {
         numbers: format!("{ours:.3} (paper {paper})"),
     };
     BREAK_EVEN.into_iter().zip(ours).map(check).collect()
+}
+
+fn restore_time(_: &Machines, tolerance: Tolerance) -> Vec<Check> {
+    let seconds = RESTORE_MB.iter().sum::<f64>() / MEDIA[0].sequential_read_mb_s;
+    vec![Check { agrees: tolerance.allows(seconds), numbers: format!("{seconds:.2} s") }]
 }
 
 fn more_flash(machines: &Machines, _: Tolerance) -> Vec<Check> {
@@ -154,6 +194,33 @@ fn gsc_scales(machines: &Machines, _: Tolerance) -> Vec<Check> {
         (points.len() > 1).then(|| Check { agrees, numbers: format!("{} {}", system.name(), shown(&points)) })
     };
     [GSC, System::DiskOnly].into_iter().filter_map(rises).collect()
+}
+
+fn gsc_saturates(machines: &Machines, _: Tolerance) -> Vec<Check> {
+    let points = machines.by_disks(GSC);
+    let at = |disks: f64| points.iter().find(|point| point.0 == disks).map(|point| point.1);
+    let check = |((eight, twelve), sixteen): ((f64, f64), f64)| Check {
+        agrees: sixteen - twelve < twelve - eight,
+        numbers: format!("{:+.0} from 8 to 12, {:+.0} from 12 to 16", twelve - eight, sixteen - twelve),
+    };
+    at(8.0).zip(at(12.0)).zip(at(16.0)).map(check).into_iter().collect()
+}
+
+/// LC on SLC against LC on MLC, and face-gsc's lead over it, at each size that ran on both.
+fn lc_gains_on_slc(machines: &Machines, _: Tolerance) -> Vec<Check> {
+    let (mlc, slc) = (Grid::of(&machines.mlc).sizes([LC, GSC]), Grid::of(&machines.slc).sizes([LC, GSC]));
+    let check = |(size, [lc, gsc]): (f64, [&TpccResult; 2])| {
+        let (_, [on_mlc, gsc_on_mlc]) = mlc.iter().find(|(on_mlc, _)| *on_mlc == size)?;
+        let [lead, lead_on_mlc] = [gsc.tpmC / lc.tpmC, gsc_on_mlc.tpmC / on_mlc.tpmC];
+        let (tpmc, tpmc_on_mlc) = (whole(lc.tpmC), whole(on_mlc.tpmC));
+        Some(Check {
+            agrees: lc.tpmC > on_mlc.tpmC && lead < lead_on_mlc,
+            numbers: format!(
+                "at {size} %: {tpmc} and {tpmc_on_mlc}, face-gsc {lead:.2} and {lead_on_mlc:.2} × that"
+            ),
+        })
+    };
+    slc.into_iter().filter_map(check).collect()
 }
 
 fn lc_stops(machines: &Machines, tolerance: Tolerance) -> Vec<Check> {

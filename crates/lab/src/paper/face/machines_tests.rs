@@ -22,16 +22,21 @@ fn as_drawn() -> Machines {
         result(System::DiskOnly, DRAM_PERCENT * (1.0 + step), 0.0, 2000.0 + 100.0 * step)
     });
     let array = |(disks, lc): (f64, f64)| {
-        let systems = [(System::DiskOnly, 210.0 * disks), (LC, lc), (GSC, 400.0 * disks)];
+        let systems = [(System::DiskOnly, 210.0 * disks), (LC, lc), (GSC, 400.0 * disks.min(14.0))];
         (disks, systems.map(|(system, tpmc)| result(system, DRAM_PERCENT, 12.0, tpmc)).to_vec())
     };
     let lc = [(4.0, 2000.0), (8.0, 3000.0), (12.0, 3100.0), (16.0, 3200.0)];
+    let mlc_and_lc = |mut mlc: Vec<TpccResult>| {
+        mlc.push(result(LC, DRAM_PERCENT, 8.0, 1500.0));
+        mlc
+    };
+    let slc = [(LC, 3000.0), (GSC, 4500.0)].map(|(system, tpmc)| result(system, DRAM_PERCENT, 8.0, tpmc));
     Machines {
-        mlc,
+        mlc: mlc_and_lc(mlc),
+        slc: slc.to_vec(),
         dram: dram.collect(),
         arrays: lc.map(array).to_vec(),
-        forgets: Vec::new(),
-        unpulled: Vec::new(),
+        ..Machines::default()
     }
 }
 
@@ -49,9 +54,11 @@ fn tolerances_decide() {
 
 #[test]
 fn each_claim_fails_on_results_that_contradict_it() {
-    let spoilers: [Spoiler<Machines>; 4] = [
+    let spoilers: [Spoiler<Machines>; 6] = [
         ("face.table5.more-flash", |m| m.dram[4].tpmC = 5571.0),
-        ("face.figure5.gsc-scales", |m| m.arrays[2].1[2].tpmC = 3199.0),
+        ("face.figure5.gsc-scales", |m| m.arrays[1].1[0].tpmC = 839.0),
+        ("face.figure5.gsc-saturates", |m| m.arrays[3].1[2].tpmC = 6401.0),
+        ("face.figure4b.lc-gains", |m| m.slc[0].tpmC = 1499.0),
         ("face.figure5.lc-below-disk-only", |m| m.arrays[3].1[0].tpmC = 3199.0),
         ("face.figure5.lc-stops", |m| m.arrays[3].1[1].tpmC = 3301.0),
     ];
@@ -60,22 +67,8 @@ fn each_claim_fails_on_results_that_contradict_it() {
 
 #[test]
 fn without_runs_only_arithmetic_is_judged() {
-    let none = Machines {
-        mlc: Vec::new(),
-        dram: Vec::new(),
-        arrays: Vec::new(),
-        forgets: Vec::new(),
-        unpulled: Vec::new(),
-    };
-    let outcomes: Vec<_> = judged(CLAIMS, &[&none]).iter().map(|judged| judged.verdict.outcome).collect();
-    assert_eq!(
-        outcomes,
-        [
-            Outcome::DoesNotHold,
-            Outcome::NotJudged,
-            Outcome::NotJudged,
-            Outcome::NotJudged,
-            Outcome::NotJudged,
-        ]
-    );
+    let judged = judged(CLAIMS, &[&Machines::default()]);
+    let outcomes: Vec<_> = judged.iter().map(|judged| judged.verdict.outcome).collect();
+    assert_eq!(outcomes[..2], [Outcome::DoesNotHold, Outcome::Holds]);
+    assert!(outcomes[2..].iter().all(|outcome| *outcome == Outcome::NotJudged), "{outcomes:?}");
 }

@@ -188,6 +188,10 @@ pub const MEDIA: [Medium; 5] = [
 
 /// Superseded versions of all slots of mvFIFO at 8 GB, i.e. 16 % (§5.3: "as high as 30 to 40 percent").
 pub const DUPLICATES_AT_16: (f64, f64) = (0.30, 0.40);
+/// GSC's hit rate (§1: "from low 60 to mid 80 percent").
+pub const GSC_HITS: (f64, f64) = (0.60, 0.87);
+/// GSC's write reduction (§1: "50 to 70 percent"; table 3b has 50.2 to 73.9).
+pub const GSC_WRITE_REDUCTION: (f64, f64) = (0.50, 0.75);
 /// Most utilisation of the flash device under FaCE (§5.3: "below 85 percent consistently").
 pub const FACE_UTILISATION_MAX: f64 = 0.85;
 /// Most utilisation of the flash device under GSC (§5.3: "never saturated more than 76 percent").
@@ -204,6 +208,12 @@ pub const GSC_OVER_FLASH_ONLY_ON_MLC: f64 = 3.0;
 pub const FACE_OVER_FLASH_ONLY_AT_10: f64 = 2.0;
 /// Disk-only's restart time by FaCE's, at least (§1: "more than a factor of four consistently").
 pub const RESTART_FACTOR_MIN: f64 = 4.0;
+/// MB read to restore the directory of 4 GB: its persistent part, and the pages of two segments (§5.5).
+pub const RESTORE_MB: [f64; 2] = [21.0, 512.0];
+/// Seconds that the restore takes (§5.5).
+pub const RESTORE_S: f64 = 2.5;
+/// What GSC saves of disk-only's restart time (§5.5: "from 77 to 85 percent").
+pub const RESTART_SAVED: (f64, f64) = (0.77, 0.85);
 /// Pages needed by recovery that came from flash, at least (§5.5: "more than 98 percent").
 pub const REDO_FROM_FLASH_MIN: f64 = 0.98;
 /// Seconds to restore the directory of a 4 GB cache (§5.5: "approximately 2.5 seconds on average regardless

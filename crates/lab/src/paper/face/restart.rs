@@ -4,7 +4,7 @@
 //! nothing tells redo which pages are durable, and it reads each page that it changes ([`Redo::Plain`]).
 
 use super::grid::GSC;
-use super::{REDO_FROM_FLASH_MIN, RESTART_FACTOR_MIN};
+use super::{REDO_FROM_FLASH_MIN, RESTART_FACTOR_MIN, RESTART_SAVED};
 use crate::config::Redo;
 use crate::paper::{Check, Claim, Judged, Statement, Tolerance, judged};
 use crate::report::{seconds, whole};
@@ -34,6 +34,28 @@ pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
             ..Statement::BASE
         },
         judge: restart_factor,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.table6.saved",
+            source: "FaCE table 6, §5.5",
+            says: "face-gsc saves 77 to 85 % of disk-only's restart at every checkpoint interval",
+            tolerance: Tolerance::Between(RESTART_SAVED.0, RESTART_SAVED.1),
+            needs: "--system disk-only,face-gsc --redo plain",
+            reason: Some(NO_FASTER),
+            ..Statement::BASE
+        },
+        judge: saved,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.table6.grows",
+            source: "FaCE table 6",
+            says: "restarts of face-gsc and disk-only take longer with longer checkpoint intervals",
+            needs: "--system disk-only,face-gsc --redo plain --checkpoint-interval 60,120,180",
+            ..Statement::BASE
+        },
+        judge: |results, _| grows(results),
     },
     Claim {
         statement: Statement {
@@ -153,6 +175,27 @@ fn restart_factor(results: &[RestartResult], tolerance: Tolerance) -> Vec<Check>
         Check { agrees: tolerance.allows(factor), numbers }
     };
     pairs(results).into_iter().map(check).collect()
+}
+
+fn saved(results: &[RestartResult], tolerance: Tolerance) -> Vec<Check> {
+    let check = |(gsc, disk): (&RestartResult, &RestartResult)| {
+        let saved = 1.0 - gsc.restart_s / disk.restart_s;
+        let numbers = format!("{:.1} % at {} s", saved * 100.0, seconds(gsc.checkpoint_interval_s));
+        Check { agrees: tolerance.allows(saved), numbers }
+    };
+    pairs(results).into_iter().map(check).collect()
+}
+
+fn grows(results: &[RestartResult]) -> Vec<Check> {
+    let of = |system: System| {
+        let mut rows: Vec<&RestartResult> = of_system(results, system).collect();
+        rows.sort_by(|a, b| a.checkpoint_interval_s.total_cmp(&b.checkpoint_interval_s));
+        let times: Vec<f64> = rows.into_iter().map(|r| r.restart_s).collect();
+        let shown = times.iter().map(|time| format!("{time:.1}")).collect::<Vec<_>>().join(" → ");
+        let agrees = times.windows(2).all(|pair| pair[1] > pair[0]);
+        (times.len() > 1).then(|| Check { agrees, numbers: format!("{} {shown} s", system.name()) })
+    };
+    [GSC, System::DiskOnly].into_iter().filter_map(of).collect()
 }
 
 fn redo_from_flash(results: &[RestartResult], tolerance: Tolerance) -> Vec<Check> {

@@ -43,7 +43,7 @@ fn outcomes(results: &[RestartResult]) -> Vec<Outcome> {
 
 #[test]
 fn the_papers_own_numbers_satisfy_the_papers_claims() {
-    assert_eq!(outcomes(&the_papers()), [Outcome::Holds; 4]);
+    assert_eq!(outcomes(&the_papers()), [Outcome::Holds; 6]);
 }
 
 #[test]
@@ -53,8 +53,10 @@ fn tolerances_decide() {
 
 #[test]
 fn each_claim_fails_on_numbers_that_contradict_it() {
-    let spoilers: [fn(&mut RestartResult); 4] = [
-        |r| r.restart_s *= if r.system == "face-gsc" && r.checkpoint_interval_s == 120.0 { 2.0 } else { 1.0 },
+    let spoilers: [fn(&mut RestartResult); 6] = [
+        |r| r.restart_s *= if r.system == "face-gsc" && r.checkpoint_interval_s == 180.0 { 1.1 } else { 1.0 },
+        |r| r.restart_s *= if r.system == "face-gsc" && r.checkpoint_interval_s == 60.0 { 0.9 } else { 1.0 },
+        |r| r.restart_s = if r.checkpoint_interval_s == 120.0 { r.restart_s * 0.75 } else { r.restart_s },
         |r| r.redo_from_flash_share = 0.97,
         |r| r.directory_restore_s *= if r.checkpoint_interval_s == 60.0 { 2.0 } else { 1.0 },
         |r| r.tpmC_after[500][1] = if r.system == "disk-only" { 90_000.0 } else { 3000.0 },
@@ -63,7 +65,9 @@ fn each_claim_fails_on_numbers_that_contradict_it() {
         let mut results = the_papers();
         results.iter_mut().for_each(spoil);
         for (index, outcome) in outcomes(&results).into_iter().enumerate() {
-            let expected = if index == claim { Outcome::DoesNotHold } else { Outcome::Holds };
+            // A restart that is not four times as quick saves less than 77 %, too.
+            let fails = index == claim || (claim, index) == (0, 1);
+            let expected = if fails { Outcome::DoesNotHold } else { Outcome::Holds };
             assert_eq!(outcome, expected, "claim {index} after spoiling {claim}");
         }
     }
@@ -72,7 +76,7 @@ fn each_claim_fails_on_numbers_that_contradict_it() {
 #[test]
 fn nothing_is_claimed_without_a_partner() {
     let alone = [run("lc", 60.0, 100.0)];
-    assert_eq!(outcomes(&alone), [Outcome::NotJudged; 4]);
+    assert_eq!(outcomes(&alone), [Outcome::NotJudged; 6]);
     let other_interval = [run("face-gsc", 60.0, 93.0), run("disk-only", 120.0, 786.0)];
     assert_eq!(outcomes(&other_interval)[0], Outcome::NotJudged);
 }
@@ -81,7 +85,7 @@ fn nothing_is_claimed_without_a_partner() {
 fn only_faces_log_is_judged() {
     let mut results = the_papers();
     results.iter_mut().for_each(|r| r.redo = "usual".into());
-    assert_eq!(outcomes(&results), [Outcome::NotJudged; 4]);
+    assert_eq!(outcomes(&results), [Outcome::NotJudged; 6]);
 }
 
 #[test]
