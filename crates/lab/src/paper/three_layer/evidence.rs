@@ -95,10 +95,11 @@ impl Workload {
         FACTORS.iter().filter_map(|n| self.at(b, Some(policy), *n)).collect()
     }
 
-    /// b of the figures, in order; `b_all` is not among them.
+    /// b of the figures, in order; `b_all` is not among them, nor as many as there are pages.
     pub fn budgets(&self) -> Vec<u32> {
         let two_layers = self.runs.iter().filter(|run| run.policy.is_none());
-        let mut budgets: Vec<u32> = two_layers.map(|run| run.b).filter(|b| *b != self.b_all).collect();
+        let mut budgets: Vec<u32> =
+            two_layers.map(|run| run.b).filter(|b| ![self.b_all, self.pages].contains(b)).collect();
         budgets.sort_unstable();
         budgets.dedup();
         budgets

@@ -37,6 +37,16 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
     },
     Claim {
         statement: Statement {
+            id: "3la.s4.range-of-n",
+            source: "3LA §4, §4.2",
+            says: "the practical range of n is about [1, 10), and close to its end RAM has one page (b = 1000)",
+            tolerance: Tolerance::Exact,
+            ..Statement::BASE
+        },
+        judge: range_of_n,
+    },
+    Claim {
+        statement: Statement {
             id: "3la.figures2a-3.beats-two-layers",
             source: "3LA figures 2a, 3",
             says: "three layers of n = 2 and n = 8 are faster than two of the same money, as long as two do not hold \
@@ -140,6 +150,15 @@ fn powers(_: &[Workload], _: Tolerance) -> Vec<Check> {
         }
     };
     TABLE_2[..5].iter().map(check).collect()
+}
+
+fn range_of_n(_: &[Workload], _: Tolerance) -> Vec<Check> {
+    let limit = EquiCost::PAPER.n_limit();
+    let pages = EquiCost::PAPER.layers(B_TABLE_2, limit).dram_pages;
+    vec![
+        Check { agrees: limit.ceil() == 10.0, numbers: format!("n < {limit:.3}") },
+        Check { agrees: pages == 1, numbers: format!("|L_r| = {pages} there") },
+    ]
 }
 
 fn beats_two_layers(workload: &Workload) -> Vec<Check> {
