@@ -2,6 +2,8 @@
 //! last was fitted, and is swept in every run.
 
 use super::{Bench, Contender, Context, Outcome, Setting, Thresholds};
+use crate::paper::rw::{self, RwRow};
+use crate::paper::{self, Verdict, judged};
 use crate::report::{Block, Column, Section, Table, whole};
 
 /// The sweeps of a full run, each a table.
@@ -93,9 +95,36 @@ impl Sizes {
         let what = if turns { "the direction of the hit rates turns with it" } else { "the direction stays" };
         format!(
             "the size of the flash, 80 % of the pages touched, was fitted to FlashTier's hit rate, and {what} (16 KB, 8 MB; \
-             hits of rwfdb and flashtier): {}.",
-            shown.join("; ")
+             hits of rwfdb and flashtier): {}. {}",
+            shown.join("; "),
+            self.turning()
         )
+    }
+
+    /// Which verdicts turn with the size, judged on its two rows.
+    fn turning(&self) -> String {
+        let judged_at = |pair: &[Outcome]| {
+            let rows: Vec<RwRow> =
+                pair.iter().map(|outcome| RwRow { response: outcome.mean_us, ..outcome.row }).collect();
+            judged(rw::CLAIMS, &[rows.as_slice()]).into_iter().map(|judged| judged.verdict).collect()
+        };
+        let verdicts: Vec<Vec<Verdict>> = self.outcomes.chunks(2).map(judged_at).collect();
+        let turning = |claim: usize| {
+            let held: Vec<f64> = SIZES
+                .into_iter()
+                .zip(&verdicts)
+                .filter(|pair| pair.1[claim].outcome == paper::Outcome::Holds)
+                .map(|(size, _)| size)
+                .collect();
+            let turns = !held.is_empty() && held.len() < SIZES.len();
+            let sizes: Vec<String> = held.iter().map(|size| format!("{size:.0}")).collect();
+            turns.then(|| format!("{} holds at {} %", verdicts[0][claim].id, sizes.join(", ")))
+        };
+        let turning: Vec<String> = (0..rw::CLAIMS.len()).filter_map(turning).collect();
+        if turning.is_empty() {
+            return "No verdict turns with it.".into();
+        }
+        format!("Verdicts that turn with it, of those on these two: {}.", turning.join("; "))
     }
 
     pub(super) fn section(&self) -> Section {
