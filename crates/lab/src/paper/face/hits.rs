@@ -59,8 +59,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             needs: "--system lc,face",
             reason: Some(
                 "our LRU-2 remembers as many departed pages as there are slots (O'Neil's retained information), and a \
-                 captured PostgreSQL trace gives the same lead; the paper's LC remembered little or nothing, see the same of an lc \
-                 that forgets",
+                 captured PostgreSQL trace gives the same lead; what the paper's LC remembered is not said",
             ),
             ..Statement::BASE
         },

@@ -114,7 +114,6 @@ pub(crate) const CLAIMS: &[Claim<Machines>] = &[
             source: "FaCE figure 5, §5.4.2",
             says: "face-gsc's tpmC starts saturating with sixteen disks: the last four bring less than the four before",
             needs: FULL_RUN,
-            reason: Some("the modelled drive serves more than twice the I/Os that sixteen disks leave to it"),
             ..Statement::BASE
         },
         judge: gsc_saturates,
