@@ -11,6 +11,7 @@
 //!    stop. If a constant of ours was set on the very figure, name it in `set_on_it`. If the bound is far
 //!    from the paper's own figures, give them as `figures`.
 //! 5. Run the golden tests of the paper with `UPDATE_EXPECT=1` and read the difference.
+//! 6. Add its row to docs/results/CLAIMS.md; a test names what is missing there.
 //!
 //! A new list is also named in `claims` of its paper, and judged in the paper's chapter of
 //! `crate::reproduce`.

@@ -16,22 +16,49 @@ fn an_id_names_one_claim() {
     }
 }
 
+/// The verdicts of the quick run.
+fn golden(paper: Paper) -> &'static str {
+    match paper {
+        Paper::Face => include_str!("../../tests/golden/reproduce-face.txt"),
+        Paper::Rw => include_str!("../../tests/golden/reproduce-rw.txt"),
+        Paper::ThreeLayer => include_str!("../../tests/golden/reproduce-3la.txt"),
+        Paper::Sce => include_str!("../../tests/golden/reproduce-sce.txt"),
+        Paper::Sbp => include_str!("../../tests/golden/reproduce-sbp.txt"),
+    }
+}
+
 #[test]
 fn the_golden_verdicts_are_of_these_claims() {
     for paper in Paper::ALL {
-        let golden = match paper {
-            Paper::Face => include_str!("../../tests/golden/reproduce-face.txt"),
-            Paper::Rw => include_str!("../../tests/golden/reproduce-rw.txt"),
-            Paper::ThreeLayer => include_str!("../../tests/golden/reproduce-3la.txt"),
-            Paper::Sce => include_str!("../../tests/golden/reproduce-sce.txt"),
-            Paper::Sbp => include_str!("../../tests/golden/reproduce-sbp.txt"),
-        };
-        let claims = paper.claims();
+        let (golden, claims) = (golden(paper), paper.claims());
         assert_eq!(golden.lines().count(), claims.len(), "{}", paper.name());
         for (line, claim) in golden.lines().zip(claims) {
             let words = format!(": {}: {}", claim.source, claim.says);
             assert!(line.ends_with(&words), "{} is not the claim of: {line}", claim.id);
         }
+    }
+}
+
+/// docs/results/CLAIMS.md has a row for each claim, with its words and its verdict in the quick run.
+#[test]
+fn the_page_of_claims_has_each_of_them_with_its_verdict() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/CLAIMS.md");
+    let page = std::fs::read_to_string(page).expect("the page of claims");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let mut expected = Vec::new();
+    for paper in Paper::ALL {
+        for (claim, line) in paper.claims().into_iter().zip(golden(paper).lines()) {
+            let words = format!(": {}: {}", claim.source, claim.says);
+            let verdict = line.strip_prefix(&format!("{}: ", paper.name()));
+            let verdict = verdict.and_then(|line| line.strip_suffix(&words)).expect("the claim's line");
+            let verdict = verdict.replace(" of the paper's figure", "");
+            let says = claim.says.replace('|', "\\|");
+            expected.push(format!("| `{}` | {} | {says} | {verdict} |", claim.id, claim.source));
+        }
+    }
+    assert_eq!(rows.len(), expected.len(), "rows of the page and claims");
+    for (row, expected) in rows.into_iter().zip(expected) {
+        assert!(row.starts_with(&expected), "the page has: {row}\nand should begin: {expected}");
     }
 }
 
