@@ -17,7 +17,7 @@ use crate::replay::tier::BLOCK_BYTES;
 use crate::report::{Axis, Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Section, Table};
 use entresol_runtime::say::thousands;
 use sweep::Sweep;
-use workload::Workload;
+use workload::{Shape, Workload};
 
 /// OLTP: DRAM and flash by the database, 15 and 40 GiB by 240.
 const OLTP_SHARES: [f64; 2] = [15.0 / 240.0, 40.0 / 240.0];
@@ -46,12 +46,17 @@ impl Plan {
 
 /// Both loads.
 fn loads(plan: &Plan, seed: u64) -> anyhow::Result<[Workload; 2]> {
-    let [sysbench, oltp] = plan.references.map(|each| each * u64::from(plan.fragments));
+    let references = plan.references[0] * u64::from(plan.fragments);
     let dram_share = paper::MEMORY_GIB / paper::DATABASE_GIB;
     Ok([
-        workload::sysbench(plan.fragments, sysbench, dram_share, seed)?,
-        workload::oltp(plan.fragments, oltp, OLTP_SHARES[0], seed)?,
+        workload::sysbench(plan.fragments, references, dram_share, seed)?,
+        oltp_load(plan, Shape::CHOSEN, seed)?,
     ])
+}
+
+fn oltp_load(plan: &Plan, shape: Shape, seed: u64) -> anyhow::Result<Workload> {
+    let references = plan.references[1] * u64::from(plan.fragments);
+    workload::oltp(plan.fragments, references, OLTP_SHARES[0], shape, seed)
 }
 
 /// Reproduces the paper.
@@ -65,7 +70,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     let sweep = Sweep::new(context)?;
     (context.progress)("done", 1.0);
     let mut sections = sections(&runs);
-    sections.push(sweep.section());
+    sections.extend(sweep.sections());
     Ok(Chapter {
         paper: Paper::Sce.name(),
         title: Paper::Sce.title(),
@@ -100,26 +105,47 @@ fn all_runs(
         (System::Sce, small, BLOCKS[0]),
         (System::Sce, large, BLOCKS[0]),
     ];
-    let of = |workload: &Workload, disk: &str, what: &str, jobs: &[(System, u32, u32)]| {
-        let places = Places::of(&workload.trace);
-        parallel::map(jobs, |_, &(system, flash, block_bytes)| {
-            (context.progress)(what, behind);
-            run::run(workload, &places, &run::Setup { system, flash, disk, flash_writes, block_bytes })
-        })
-    };
-    let all = of(sysbench, "sce-raid", "sysbench", &jobs)?;
+    let all = run_jobs(context, sysbench, "sce-raid", &jobs, flash_writes, behind)?;
     let [none, flash_small, flash_half, flash_large, around, large_blocks, sce_small, sce_large] =
         <[Measured; 8]>::try_from(all).expect("as many results as jobs");
-    let flash = (f64::from(plan.fragments) * OLTP_SHARES[1]) as u32;
-    let systems = [System::NoCache, System::WRITE_THROUGH, System::WRITE_BACK, System::Sce];
-    let all = of(oltp, "sce-san", "OLTP", &systems.map(|system| (system, flash, BLOCKS[0])))?;
     Ok(Runs {
         none,
         flashcache: [flash_small, flash_half, flash_large],
         around,
         large_blocks,
         sce: [sce_small, sce_large],
-        oltp: <[Measured; 4]>::try_from(all).expect("as many results as jobs"),
+        oltp: oltp_runs(context, plan, oltp, flash_writes, behind)?,
+    })
+}
+
+/// The OLTP load without a cache, with flashcache in write-through and write-back, and with SCE.
+fn oltp_runs(
+    context: &Context<'_>,
+    plan: &Plan,
+    oltp: &Workload,
+    flash_writes: Option<f64>,
+    behind: f64,
+) -> anyhow::Result<[Measured; 4]> {
+    let flash = (f64::from(plan.fragments) * OLTP_SHARES[1]) as u32;
+    let systems = [System::NoCache, System::WRITE_THROUGH, System::WRITE_BACK, System::Sce];
+    let jobs = systems.map(|system| (system, flash, BLOCKS[0]));
+    let all = run_jobs(context, oltp, "sce-san", &jobs, flash_writes, behind)?;
+    Ok(<[Measured; 4]>::try_from(all).expect("as many results as jobs"))
+}
+
+/// Runs a load on each system, with so many fragments of flash and blocks of so many bytes.
+fn run_jobs(
+    context: &Context<'_>,
+    workload: &Workload,
+    disk: &str,
+    jobs: &[(System, u32, u32)],
+    flash_writes: Option<f64>,
+    behind: f64,
+) -> anyhow::Result<Vec<Measured>> {
+    let places = Places::of(&workload.trace);
+    parallel::map(jobs, |_, &(system, flash, block_bytes)| {
+        (context.progress)(disk, behind);
+        run::run(workload, &places, &run::Setup { system, flash, disk, flash_writes, block_bytes })
     })
 }
 

@@ -19,12 +19,22 @@ const SYSBENCH_H: f64 = 0.2;
 /// Share of sysbench's references that change their page, such that below the buffer pool about as much is
 /// written as read (figure 1b).
 const SYSBENCH_WRITES: f64 = 0.85;
-/// OLTP: one fragment in so many is hot, scattered over the database,
-const HOT_EVERY: u32 = 8;
-/// so many references in ten go to the hot ones, all alike,
-const HOT_OF_TEN: u64 = 9;
-/// and so many in a hundred change their page. (Nine tenths of TPC-E's I/O are reads.)
+/// OLTP: so many references in a hundred change their page. (Nine tenths of TPC-E's I/O are reads.)
 const WRITES_OF_HUNDRED: u64 = 5;
+
+/// What of the OLTP load is hot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// One fragment in so many, scattered over the database.
+    pub every: u32,
+    /// So many references in ten are to these, all alike.
+    pub of_ten: u64,
+}
+
+impl Shape {
+    /// Chosen with figure 6 in view.
+    pub const CHOSEN: Self = Self { every: 8, of_ten: 9 };
+}
 
 /// A workload with the shape of its machine, in pages.
 pub(super) struct Workload {
@@ -66,14 +76,20 @@ pub(super) fn sysbench(
 
 /// Skewed OLTP with spatial locality: hot fragments scattered over the database, more than DRAM holds; within
 /// a fragment all pages alike.
-pub(super) fn oltp(fragments: u32, references: u64, dram_share: f64, seed: u64) -> anyhow::Result<Workload> {
+pub(super) fn oltp(
+    fragments: u32,
+    references: u64,
+    dram_share: f64,
+    shape: Shape,
+    seed: u64,
+) -> anyhow::Result<Workload> {
     let fragment_pages = FRAGMENT_BYTES / DB2_PAGE_BYTES;
     let pages = fragments * fragment_pages;
     let mut rng = Rng::new(seed);
     let mut builder = TraceBuilder::new("skewed OLTP by fragments", DB2_PAGE_BYTES);
     for _ in 0..references {
-        let fragment = if rng.below(10) < HOT_OF_TEN {
-            rng.below(u64::from(fragments / HOT_EVERY)) as u32 * HOT_EVERY
+        let fragment = if rng.below(10) < shape.of_ten {
+            rng.below(u64::from(fragments / shape.every)) as u32 * shape.every
         } else {
             rng.below(fragments.into()) as u32
         };
