@@ -443,9 +443,11 @@ int32_t		ent_worker_close(uint32_t how, uint64_t redo);
 
 /*
  * A start of a cluster that needs its flash: is that lost, and does WAL replace it? If so, it is given up. ENT_NOTHING:
- * it is not said to be lost. ENT_REFUSED: no WAL replaces it; nothing was changed. "data" is the cluster's folder.
+ * it is not said to be lost. ENT_REFUSED: no WAL replaces it, or recovery has a target; nothing was changed. "data" is
+ * the cluster's folder.
  */
-int32_t		ent_lost_begin(const char *data, const EntCheckpoint *newest, uint32_t segment_bytes, EntRedo *redo);
+int32_t		ent_lost_begin(const char *data, const EntCheckpoint *newest, bool has_target, uint32_t segment_bytes,
+						   EntRedo *redo);
 /* From where on WAL would replace it. */
 int32_t		ent_lost_promise(const char *data, EntCheckpoint *horizon);
 /* The cluster does not need a flash. ENT_DONE: one was said to be lost; ENT_NOTHING: none was. */

@@ -244,6 +244,7 @@ unsafe fn folders_of(data: *const c_char) -> Folders {
 pub unsafe extern "C" fn ent_lost_begin(
     data: *const c_char,
     newest: *const EntCheckpoint,
+    has_target: bool,
     segment_bytes: u32,
     redo: *mut EntRedo,
 ) -> i32 {
@@ -251,7 +252,7 @@ pub unsafe extern "C" fn ent_lost_begin(
         // SAFETY: the caller promises it.
         let (folders, newest, redo) = unsafe { (folders_of(data), *newest, &mut *redo) };
         let record = Record { lsn: newest.record, timeline: newest.timeline };
-        let begun = lost::begin(&folders, (record, newest.redo), segment_bytes.into());
+        let begun = lost::begin(&folders, (record, newest.redo), has_target, segment_bytes.into());
         refused(begun, |begun| match begun {
             None => code::NOTHING,
             Some(lost::Redo { from, upto }) => {

@@ -69,16 +69,25 @@ pub(crate) fn promise(folders: &Folders) -> Result<Checkpoint, String> {
 }
 
 /// The start of a cluster that needs its flash. `newest`: the checkpoint that pg_control names. `None`: the
-/// flash is not said to be lost. Otherwise it is given up, durably.
+/// flash is not said to be lost. Otherwise it is given up, durably. `has_target`: redo may end before the end
+/// of the log, and so before the last changes that the files have.
 ///
 /// # Errors
 /// A sentence. Nothing was changed.
-pub(crate) fn begin(folders: &Folders, newest: Newest, segment_bytes: u64) -> Result<Option<Redo>, String> {
+pub(crate) fn begin(
+    folders: &Folders,
+    newest: Newest,
+    has_target: bool,
+    segment_bytes: u64,
+) -> Result<Option<Redo>, String> {
     let file = HorizonFile::of(folders);
     let known = file.read()?;
     let before = known.as_ref().and_then(|said| said.lost);
     if before.is_none() && !signal(folders).exists() {
         return Ok(None);
+    }
+    if has_target {
+        return Err("recovery is to end at a target, and the files may have later changes".to_owned());
     }
     let from = promise(folders)?;
     let mut known = known.unwrap_or_default();
@@ -218,19 +227,25 @@ mod tests {
     #[test]
     fn a_lost_flash_is_given_up_until_redo_has_replaced_it() {
         let (_folder, folders, newest) = cluster();
-        assert_eq!(begin(&folders, newest, SEGMENT), Ok(None), "there is no signal");
+        for has_target in [false, true] {
+            assert_eq!(begin(&folders, newest, has_target, SEGMENT), Ok(None), "there is no signal");
+        }
         assert_eq!(end(&folders), Ok(false));
         assert_eq!(give_up(&folders), Ok(checkpoint(7, 3 * SEGMENT)));
         let redo = Redo { from: checkpoint(7, 3 * SEGMENT), upto: newest.0 };
-        assert_eq!(begin(&folders, newest, SEGMENT), Ok(Some(redo)));
+        assert!(begin(&folders, newest, true, SEGMENT).unwrap_err().contains("target"));
+        assert_eq!(under_way(&folders), None, "nothing is given up for a target");
+        assert_eq!(begin(&folders, newest, false, SEGMENT), Ok(Some(redo)));
         // A redo that is cut off leaves the horizon in pg_control, and it counts without the signal.
         fs::remove_file(signal(&folders)).unwrap();
         let horizon = checkpoint(7, 3 * SEGMENT);
-        assert_eq!(begin(&folders, (horizon.record, horizon.redo_point.0), SEGMENT), Ok(Some(redo)));
+        let horizon = (horizon.record, horizon.redo_point.0);
+        assert_eq!(begin(&folders, horizon, false, SEGMENT), Ok(Some(redo)));
+        assert!(begin(&folders, horizon, true, SEGMENT).unwrap_err().contains("target"));
         // Of a standby: a restartpoint that is newer.
         let later = checkpoint(9, 6 * SEGMENT);
         let upto = Redo { upto: later.record, ..redo };
-        assert_eq!(begin(&folders, (later.record, later.redo_point.0), SEGMENT), Ok(Some(upto)));
+        assert_eq!(begin(&folders, (later.record, later.redo_point.0), false, SEGMENT), Ok(Some(upto)));
         assert_eq!(end(&folders), Ok(true));
         assert_eq!((end(&folders), under_way(&folders)), (Ok(false), None));
         assert!(promise(&folders).unwrap_err().contains("entresol.flash_loss"));
@@ -257,10 +272,10 @@ mod tests {
         let (_folder, folders, newest) = cluster();
         give_up(&folders).unwrap();
         let older = checkpoint(7, 4 * SEGMENT);
-        let refused = begin(&folders, (older.record, older.redo_point.0), SEGMENT).unwrap_err();
+        let refused = begin(&folders, (older.record, older.redo_point.0), false, SEGMENT).unwrap_err();
         assert!(refused.contains("0/5000000") && refused.contains("0/4000000"), "{refused}");
         fs::remove_file(folders.wal().join("000000010000000000000004")).unwrap();
-        let refused = begin(&folders, newest, SEGMENT).unwrap_err();
+        let refused = begin(&folders, newest, false, SEGMENT).unwrap_err();
         assert!(refused.contains("0/4000000") && refused.contains("0000000000000004"), "{refused}");
         assert_eq!(under_way(&folders), None);
     }

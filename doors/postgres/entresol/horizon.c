@@ -13,7 +13,6 @@
 #include "door.h"
 
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
@@ -295,18 +294,16 @@ door_redo_from(FlashCacheRedo *redo)
 	EntRedo		found;
 	int			code;
 
-	/* The file is there as long as redo replaces a flash. */
-	if (redo->has_target && access(DOOR_LOST_SIGNAL, F_OK) != 0)
-		return false;
-	/* Refused before the flash is given up. */
-	code = redo->has_target ? ENT_REFUSED : ent_lost_begin(DataDir, &newest, wal_segment_size, &found);
+	code = ent_lost_begin(DataDir, &newest, redo->has_target, wal_segment_size, &found);
 	if (code == ENT_NOTHING)
 		return false;
 	if (code != ENT_DONE)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("WAL cannot replace the flash cache of this cluster"),
-				 errdetail("%s.", redo->has_target ? "Recovery is to end at a target" : door_error()),
+				 errdetail("%s.", door_error()),
+				 redo->has_target ?
+				 errhint("Recover without a target: the server replays all of its log. For an earlier state, restore a backup.") :
 				 errhint("Remove the file \"%s\" if the flash is not lost, or restore the cluster from a backup.",
 						 DOOR_LOST_SIGNAL)));
 	redo->checkpoint = found.from.record;
