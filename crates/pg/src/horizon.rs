@@ -237,9 +237,10 @@ impl Horizon {
         self.said
     }
 
-    /// From where on the log is kept: from the horizon on, or from a checkpoint that may be it.
+    /// From where on the log is kept: from the horizon on, or from a checkpoint that may be it. If a newer
+    /// horizon could not be written, the file still names the older one.
     pub fn keeps_from(&self) -> Option<u64> {
-        self.checkpoints.kept().next().map(|kept| kept.redo_point.0)
+        self.said.into_iter().chain(self.checkpoints.kept().next()).map(|kept| kept.redo_point.0).min()
     }
 
     /// Checkpoint `newest` is complete while older pages are still copied for a horizon: it is not to be one
@@ -436,6 +437,23 @@ mod tests {
         assert_eq!(checkpoint(&mut horizon, 1201, 0), Some(1201));
         horizon.limit(newest(1 << 40), BOUND);
         assert_eq!(horizon.keeps_from(), Some(1201), "the log of a horizon is kept, whatever its length");
+    }
+
+    #[test]
+    fn the_log_is_kept_for_the_horizon_that_the_file_names() {
+        let (folder, file) = file();
+        let mut horizon = Horizon::open(file.clone(), true, newest(100)).unwrap();
+        assert_eq!(checkpoint(&mut horizon, 200, 0), Some(200));
+        let wanted = horizon.wanted(newest(300), BOUND, true).unwrap();
+        // Where the next one is written first, nothing can be written.
+        fs::create_dir(folder.path().join("horizon.new")).unwrap();
+        horizon.name(newest(300), wanted.max(3)).unwrap_err();
+        let said = file.read().unwrap().unwrap().horizon();
+        assert_eq!(said.map(|said| said.redo_point.0), Some(200));
+        assert_eq!(horizon.keeps_from(), Some(200));
+        fs::remove_dir(folder.path().join("horizon.new")).unwrap();
+        assert_eq!(checkpoint(&mut horizon, 400, 3), Some(300));
+        assert_eq!(horizon.keeps_from(), Some(300));
     }
 
     #[test]
