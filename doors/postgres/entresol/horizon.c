@@ -21,6 +21,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "postmaster/bgwriter.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/pmsignal.h"
@@ -31,9 +32,8 @@
 
 PG_FUNCTION_INFO_V1(entresol_flash_loss);
 
-/* Between two looks at the worker, and at the horizon, in milliseconds. */
+/* Between two looks at the worker, in milliseconds. */
 #define LOOK_EVERY_MS 5
-#define AGAIN_EVERY_MS 100
 
 #define MB ((uint64) 1024 * 1024)
 
@@ -264,20 +264,19 @@ door_log_is_safe_from(XLogRecPtr lsn)
 void
 door_no_replay_before(XLogRecPtr lsn, bool waits)
 {
-	if (!keeps_log())
-		return;
-	if (!waits)
+	while (keeps_log() && (!waits || horizon_redo() < lsn))
 	{
-		/* In redo, or before full-page images are switched off. */
-		door_log_is_safe_from(lsn);
-		ask(NULL, false, false);
-		return;
-	}
-	while (keeps_log() && horizon_redo() < lsn)
-	{
+		/* In redo, before full-page images are switched off, and if WAL does not replace the flash as yet. */
+		if (!waits || horizon_redo() == 0)
+		{
+			door_log_is_safe_from(lsn);
+			ask(NULL, false, waits);
+			return;
+		}
 		ask(NULL, true, true);
-		if (horizon_redo() < lsn)
-			wait_a_little(AGAIN_EVERY_MS);
+		/* Forgotten pages count until the second checkpoint from then on. An idle server makes none. */
+		if (keeps_log() && horizon_redo() < lsn)
+			RequestCheckpoint(CHECKPOINT_IMMEDIATE | CHECKPOINT_FORCE | CHECKPOINT_WAIT);
 		CHECK_FOR_INTERRUPTS();
 	}
 }
