@@ -300,19 +300,12 @@ ask_for_checkpoints(void)
 	RequestCheckpoint(CHECKPOINT_IMMEDIATE | CHECKPOINT_FORCE);
 }
 
-/*
- * A turn of the worker. While redo makes the files complete, nothing is changed: nor until a checkpoint is behind redo that
- * replaces a lost flash.
- */
-void
-door_follow_settings(bool is_redone)
+/* A step of a change, which does not begin while the server shuts down. */
+static void
+follow(void)
 {
 	int			code;
 
-	if ((!is_redone && !HotStandbyActive()) || !XLogRecPtrIsInvalid(door->lost_upto))
-		return;
-	if (wants_checkpoints && door_has_cache)
-		ask_for_checkpoints();
 	if (step == IS_TOLD)
 		prepare();
 	if (step != PREPARES)
@@ -328,6 +321,24 @@ door_follow_settings(bool is_redone)
 		ent_worker_give_up();
 		settle(why);
 	}
+}
+
+/*
+ * A turn of the worker. While redo makes the files complete, nothing is changed: nor until a checkpoint is behind redo that
+ * replaces a lost flash.
+ */
+void
+door_follow_settings(bool is_redone)
+{
+	if ((!is_redone && !HotStandbyActive()) || !XLogRecPtrIsInvalid(door->lost_upto))
+		return;
+	if (wants_checkpoints && door_has_cache)
+		ask_for_checkpoints();
+	if (step == FOLLOWS || !door_take_change(DOOR_CHANGES))
+		return;
+	follow();
+	pg_write_barrier();
+	pg_atomic_write_u32(&door->change, DOOR_RESTS);
 }
 
 Datum

@@ -43,6 +43,14 @@ typedef enum DoorState
 	DOOR_NOT_DRAINED,			/* "message" says why */
 } DoorState;
 
+/* Whether the worker adds or changes a cache. A shutdown begins between two changes, and none begins after it. */
+typedef enum DoorChange
+{
+	DOOR_RESTS,
+	DOOR_CHANGES,
+	DOOR_STAYS,					/* the server shuts down */
+} DoorChange;
+
 /* Files in the set of those that are kept out of the cache: see kept.c. */
 #define KEPT_MAX 512
 /* With so many, no other relation is marked: a rewrite has two files until it commits. */
@@ -75,6 +83,7 @@ typedef struct DoorShared
 	pg_atomic_uint32 state;		/* a DoorState */
 	pg_atomic_uint32 worker;	/* its process; 0: it has not begun */
 	pg_atomic_uint32 through;	/* 1: the cache is never newer than the files */
+	pg_atomic_uint32 change;	/* a DoorChange */
 	pg_atomic_uint64 redo_asked;	/* the REDO pointer of the last checkpoint that has begun; 0: none has */
 	/* What came of the settings: "refused" says why the cache does not have them. Of the worker. */
 	pg_atomic_uint64 settled;	/* how often the worker has made the cache follow them, or refused that */
@@ -147,6 +156,15 @@ door_set_state(DoorState state)
 {
 	pg_write_barrier();
 	pg_atomic_write_u32(&door->state, state);
+}
+
+/* Takes the cache's state for a change, or for the shutdown. False: the other one has it. */
+static inline bool
+door_take_change(DoorChange wanted)
+{
+	uint32		rests = DOOR_RESTS;
+
+	return pg_atomic_compare_exchange_u32(&door->change, &rests, wanted);
 }
 
 /* hooks.c */

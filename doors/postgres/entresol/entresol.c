@@ -318,6 +318,7 @@ set_up_memory(void)
 		pg_atomic_init_u32(&door->state, DOOR_NEW);
 		pg_atomic_init_u32(&door->worker, 0);
 		pg_atomic_init_u32(&door->through, mode == 1);
+		pg_atomic_init_u32(&door->change, DOOR_RESTS);
 		pg_atomic_init_u64(&door->redo_asked, 0);
 		pg_atomic_init_u64(&door->settled, 0);
 		pg_atomic_init_u32(&door->kept_count, 0);

@@ -779,6 +779,13 @@ shutdown_hook(void)
 	 */
 	if (IsUnderPostmaster)
 		ProcessConfigFile(PGC_SIGHUP);
+	/* A cache that is being added is drained, too. */
+	while (!door_take_change(DOOR_STAYS))
+	{
+		if (!door_has_postmaster())
+			ereport(FATAL, (errmsg("terminating, since the postmaster has ended")));
+		pg_usleep(POLL_US);
+	}
 	if (door_state() == DOOR_OFF)
 		return;
 	if (!IsUnderPostmaster)
