@@ -10,11 +10,12 @@ use super::test::Bench;
 use crate::programs::output;
 use anyhow::{Context, Result, bail};
 use std::fs;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a standby may take to stream, or to be promoted.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
     let configuration = format!(
@@ -71,7 +72,7 @@ fn own_flash(server: &Server<'_>) -> Result<()> {
 }
 
 /// Lets the primary wait for this standby, and waits until it does.
-fn is_synchronous(primary: &Server<'_>, standby: &Server<'_>) -> Result<()> {
+pub(super) fn is_synchronous(primary: &Server<'_>, standby: &Server<'_>) -> Result<()> {
     primary.query("ALTER SYSTEM SET synchronous_standby_names = '*'")?;
     primary.query("SELECT pg_reload_conf()")?;
     let until = Instant::now() + PATIENCE;
@@ -85,21 +86,30 @@ fn is_synchronous(primary: &Server<'_>, standby: &Server<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Makes a standby of the stopped or killed `old` primary, whose cache has pages that its files do not have:
-/// pg_rewind lets it write them, and refuses it if it may not.
-fn rewind(bench: &Bench, old: &Server<'_>, new: &Server<'_>) -> Result<()> {
+/// pg_rewind, which is to make a standby of the stopped or killed `old` primary.
+pub(super) fn pg_rewind(bench: &Bench, old: &Server<'_>, new: &Server<'_>) -> Command {
     let source = format!("host={} port={} user=postgres dbname=postgres", new.socket().display(), new.port());
     let mut rewind = bench.user.command(bench.build.program("pg_rewind"));
     rewind.arg("-D").arg(old.data()).args(["--source-server", &source, "-R", "--no-sync"]);
-    let refused = output(rewind.arg("--no-ensure-shutdown")).err().map(|why| format!("{why:#}"));
+    rewind
+}
+
+/// Makes a standby of the stopped or killed `old` primary. Its cache has pages that its files do not have, or
+/// it is lost: pg_rewind lets it complete its files, and refuses it if it may not.
+pub(super) fn rewind(bench: &Bench, old: &Server<'_>, new: &Server<'_>) -> Result<()> {
+    let refused = output(pg_rewind(bench, old, new).arg("--no-ensure-shutdown"));
+    let refused = refused.err().map(|why| format!("{why:#}"));
     if !refused.as_ref().is_some_and(|why| why.contains("target cluster needs its flash cache")) {
         bail!("pg_rewind did not refuse a target that needs its cache: {refused:?}");
     }
+    rewind_complete(bench, old, new)
+}
+
+/// As [`rewind`], of a cluster that may need no cache.
+pub(super) fn rewind_complete(bench: &Bench, old: &Server<'_>, new: &Server<'_>) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     loop {
-        let mut rewind = bench.user.command(bench.build.program("pg_rewind"));
-        rewind.arg("-D").arg(old.data()).args(["--source-server", &source, "-R", "--no-sync"]);
-        match output(&mut rewind) {
+        match output(&mut pg_rewind(bench, old, new)) {
             Ok(_) => break,
             // The children of a postmaster that was killed need a moment to notice it.
             Err(why) if format!("{why:#}").contains("could not start server") && Instant::now() < until => {

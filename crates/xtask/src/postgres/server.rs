@@ -267,8 +267,17 @@ impl<'a> Server<'a> {
     ///
     /// The server starts.
     pub fn refuses_to_start(&self) -> Result<String> {
+        self.refuses_to_start_with("")
+    }
+
+    /// As [`Server::refuses_to_start`], with more options of the server.
+    ///
+    /// # Errors
+    ///
+    /// The server starts.
+    pub fn refuses_to_start_with(&self, more: &str) -> Result<String> {
         let before = self.said();
-        if self.start_again().is_ok() {
+        if self.start_with(more).is_ok() {
             bail!("the server has started");
         }
         self.said_since(before)

@@ -19,7 +19,7 @@ fn outcome(line: &str) -> Option<String> {
     line.strip_prefix("# ").filter(|said| said.contains(" tests passed")).map(str::to_owned)
 }
 
-fn tiny(cache: &Cache) -> String {
+pub(super) fn tiny(cache: &Cache) -> String {
     format!("{}{ORACLES}", cache.tiny)
 }
 
@@ -37,10 +37,16 @@ fn regress_with(
     cache: Option<&Cache>,
 ) -> Result<()> {
     let server = Server::start(&bench.build, &bench.user, name, options, configuration)?;
-    let tests = bench.build.source.join("src/test/regress");
-    let mut regress = pg_regress(bench, &server, &tests, "pg_regress", "parallel_schedule")?;
-    regress.arg(format!("--dlpath={}", tests.display()));
+    let mut regress = regression(bench, &server)?;
     finish(bench, &server, name, &mut regress, cache)
+}
+
+/// PostgreSQL's regression tests.
+pub(super) fn regression(bench: &Bench, server: &Server<'_>) -> Result<Command> {
+    let tests = bench.build.source.join("src/test/regress");
+    let mut regress = pg_regress(bench, server, &tests, "pg_regress", "parallel_schedule")?;
+    regress.arg(format!("--dlpath={}", tests.display()));
+    Ok(regress)
 }
 
 /// The regression and isolation tests with each kind of reads and writes, with checksums and without.
@@ -97,7 +103,7 @@ pub(super) fn contrib(bench: &Bench, cache: &Cache) -> Result<()> {
 }
 
 /// Tables and indexes of all databases that the tests left behind agree with themselves and each other.
-fn check_pages(bench: &Bench, server: &Server<'_>, name: &str) -> Result<()> {
+pub(super) fn check_pages(bench: &Bench, server: &Server<'_>, name: &str) -> Result<()> {
     let mut check = bench.user.command(bench.build.program("pg_amcheck"));
     server.address(&mut check);
     check.args(["--all", "--install-missing", "--heapallindexed", "--no-strict-names", "--jobs=2"]);
@@ -155,6 +161,23 @@ fn finish(
     regress: &mut Command,
     cache: Option<&Cache>,
 ) -> Result<()> {
+    judge(bench, server, name, regress, cache)?;
+    server.check_log()?;
+    server.stop()?;
+    if cache.is_some() {
+        server.check_files()?;
+    }
+    Ok(())
+}
+
+/// Runs the tests. What they leave behind agrees, and the counters are as they must be.
+pub(super) fn judge(
+    bench: &Bench,
+    server: &Server<'_>,
+    name: &str,
+    regress: &mut Command,
+    cache: Option<&Cache>,
+) -> Result<()> {
     let mut said = String::new();
     bench.steps.watch(name, regress, |line| {
         said = outcome(line).unwrap_or_else(|| std::mem::take(&mut said));
@@ -165,11 +188,6 @@ fn finish(
         check_pages(bench, server, name)?;
         server.query("CHECKPOINT")?;
         check_counters(bench, server, name, cache)?;
-    }
-    server.check_log()?;
-    server.stop()?;
-    if cache.is_some() {
-        server.check_files()?;
     }
     Ok(())
 }

@@ -36,6 +36,11 @@ enum Suite {
     /// The flash is destroyed under load and under statements that change files: the write-ahead log replaces
     /// it, as many times as `--rounds` says.
     FlashLost,
+    /// As `flash-failover`, and the flash of one or of both is destroyed.
+    LostFailover,
+    /// PostgreSQL's regression tests while the least log is kept for a loss of the flash; then it is
+    /// destroyed.
+    LostRegress,
     /// The disk is full, or a sync of it fails. Only for root.
     DiskFaults,
     /// A flash and a cluster that do not belong together are refused, and nothing is changed.
@@ -95,6 +100,8 @@ const ALL: &[Suite] = &[
     Suite::ThroughKill,
     Suite::FlashDies,
     Suite::FlashLost,
+    Suite::LostFailover,
+    Suite::LostRegress,
     Suite::DiskFaults,
     Suite::FlashBinding,
     Suite::FlashSnapshot,
@@ -117,6 +124,8 @@ const GATE: &[Suite] = &[
     Suite::FlashKill,
     Suite::ThroughKill,
     Suite::FlashLost,
+    Suite::LostFailover,
+    Suite::LostRegress,
     Suite::FlashBinding,
     Suite::FlashSnapshot,
     Suite::FlashSql,
@@ -165,8 +174,8 @@ pub struct TestArgs {
     /// The user that servers run as, if the caller is root [default: the user `nobody`].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Rounds of the suites `flash-kill`, `through-kill`, `flash-lost`, `flash-snapshot`, `flash-change`,
-    /// `flash-failover` and `flash-patroni`.
+    /// Rounds of the suites `flash-kill`, `through-kill`, `flash-lost`, `lost-failover`, `flash-snapshot`,
+    /// `flash-change`, `flash-failover` and `flash-patroni`.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// Of the suite `flash-tap`, only the scripts whose path ends like this; may be repeated.
@@ -253,6 +262,8 @@ impl Bench {
             Suite::ThroughKill => kill::test(self, &THROUGH, rounds),
             Suite::FlashDies => dies::test(self),
             Suite::FlashLost => lost::test(self, rounds),
+            Suite::LostFailover => lost::failover::test(self, rounds),
+            Suite::LostRegress => lost::regress::test(self),
             Suite::DiskFaults => disk::test(self),
             Suite::FlashBinding => binding::test(self),
             Suite::FlashSnapshot => snapshot::test(self, rounds),

@@ -4,6 +4,11 @@
 //!
 //! Some replays are cut off, and repeated. What cannot be replaced is refused, and nothing is changed.
 
+pub(super) mod failover;
+mod many;
+mod refused;
+pub(super) mod regress;
+mod standby;
 mod statements;
 
 use super::cache::ENTRESOL;
@@ -13,6 +18,7 @@ use super::server::Server;
 use super::test::Bench;
 use crate::programs::{is_root, output};
 use anyhow::{Context, Result, bail};
+use many::Many;
 use statements::Statements;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +29,7 @@ use std::time::{Duration, Instant};
 
 /// After the configuration of [`ENTRESOL`]: the least log that can be kept, so that pages are copied all the
 /// time.
-const SURVIVES: &str = "
+pub(super) const SURVIVES: &str = "
 entresol.flash_loss = 'survive'
 entresol.wal_keep_size = '64MB'
 entresol.drain_at_shutdown = off
@@ -40,9 +46,7 @@ wal_level = replica
 const FOR_A_STANDBY: &str = "wal_keep_size = '4GB'\n";
 
 /// The file by which an owner says that the flash is lost.
-const SIGNAL: &str = "flash_lost.signal";
-/// Of the write-ahead log, as initdb makes it.
-const SEGMENT_BYTES: usize = 16 << 20;
+pub(super) const SIGNAL: &str = "flash_lost.signal";
 /// Of the device that dies.
 const DEVICE_MIB: u32 = 24;
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -74,24 +78,34 @@ enum Loss {
 pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
     let lost = Lost::start(bench, "lost", "")?;
     lost.refusals()?;
+    lost.without_images()?;
     let mut statements = Statements::new(lost.server.data().with_file_name("tablespaces"));
     lost.server.own(&statements.make_folder()?)?;
+    let mut many = Many::default();
     let (mut acknowledged, mut cut_off) = (0, 0);
     for round in 0..rounds {
         let end = [End::Killed, End::Killed, End::Stopped, End::StoppedAtOnce][round as usize % 4];
         let loss = [Loss::Gone, Loss::Zeros, Loss::Another][round as usize % 3];
         let said = format!("lost: round {round}, {end:?}, {loss:?}");
-        acknowledged += lost.round(&mut statements, (end, loss), round).with_context(|| said.clone())?;
+        acknowledged +=
+            lost.round(&mut statements, &mut many, (end, loss), round).with_context(|| said.clone())?;
         cut_off += u32::from(lost.start_after_loss(round % 5 == 4).with_context(|| said.clone())?);
-        lost.check(&mut statements, acknowledged).with_context(|| said)?;
+        lost.check(&mut statements, acknowledged).with_context(|| said.clone())?;
+        many.check(&lost.server).with_context(|| said)?;
     }
+    many.release(&lost.server)?;
     lost.server.check_log_for_panics()?;
     lost.dies_under_load(&mut acknowledged)?;
+    many.check(&lost.server)?;
     Lost::start(bench, "lost-primary", FOR_A_STANDBY)?.standby()?;
+    Lost::start(bench, "lost-old", FOR_A_STANDBY)?.switched_over()?;
     lost.ends(&mut statements, acknowledged)?;
     println!(
-        "lost: {rounds} rounds, {cut_off} replays cut off, {acknowledged} acknowledged transactions and {} statements, none lost",
-        statements.done()
+        "lost: {rounds} rounds, {cut_off} replays cut off, {acknowledged} acknowledged transactions, {} statements and {} transactions \
+         of {} subtransactions, none lost",
+        statements.done(),
+        many.done(),
+        many::SUBTRANSACTIONS
     );
     Ok(())
 }
@@ -147,12 +161,19 @@ impl<'a> Lost<'a> {
 
     /// Load and statements, until the server ends; and then the flash is destroyed. How many transactions
     /// were acknowledged.
-    fn round(&self, statements: &mut Statements, (end, loss): (End, Loss), round: u32) -> Result<u64> {
+    fn round(
+        &self,
+        statements: &mut Statements,
+        many: &mut Many,
+        (end, loss): (End, Loss),
+        round: u32,
+    ) -> Result<u64> {
         self.await_promise()?;
         let load = self.load("60")?;
         let mut locks = self.server.client("pgbench");
         locks.args(["-n", "-c", "4", "-T", "60", "-f"]).arg(&self.script);
         let mut locks = locks.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        many.work(&self.server, round)?;
         let ends = AtomicBool::new(false);
         let ended = thread::scope(|scope| {
             let work = scope.spawn(|| statements.work(&self.server, round, &ends));
@@ -247,82 +268,26 @@ impl<'a> Lost<'a> {
         output(check.args(["--heapallindexed", "-d", "postgres"])).map(drop)
     }
 
-    /// What is refused, and that nothing is changed by it.
-    fn refusals(&self) -> Result<()> {
+    /// Without images no log replaces the flash, and no statement waits for a log that would.
+    fn without_images(&self) -> Result<()> {
+        let images = |setting: &str| {
+            self.server.query(&format!("ALTER SYSTEM SET full_page_writes = {setting}"))?;
+            self.server.query("SELECT pg_reload_conf()")
+        };
         self.await_promise()?;
-        let acknowledged = kill::processed(self.load("3")?)?;
-        self.server.kill()?;
-        let kept = self.flash().with_extension("kept");
-        fs::rename(self.flash(), &kept)?;
-        let said = self.server.refuses_to_start()?;
-        expect(&said, "cannot be used by this cluster")?;
-        expect(&said, "flash_lost.signal")?;
-        // A segment between the horizon and now.
-        self.signal()?;
-        let segment = self.segment_of(self.horizon()?)?;
-        let aside = self.server.data().with_file_name("segment");
-        fs::rename(&segment, &aside)?;
-        expect(&self.server.refuses_to_start()?, "WAL cannot replace the flash cache")?;
-        fs::rename(&aside, &segment)?;
-        // Nothing was changed: the flash is still the cluster's.
-        fs::remove_file(self.server.data().join(SIGNAL))?;
-        fs::rename(&kept, self.flash())?;
-        self.server.start_again().context("lost: with its flash, after refusals")?;
-        kill::check(&self.server, acknowledged)?;
-        println!("lost: refused without the signal, and with a missing segment; then everything is there");
-        self.damaged_record()?;
-        Ok(())
-    }
-
-    /// A record between the horizon and the last checkpoint is damaged: the end of a replay is not there.
-    fn damaged_record(&self) -> Result<()> {
-        self.await_promise()?;
-        kill::processed(self.load("2")?)?;
-        self.server.stop()?;
-        fs::remove_file(self.flash())?;
-        self.signal()?;
-        let horizon = fs::read_to_string(self.server.data().join("entresol/horizon"))?;
-        // A page of the log behind the REDO pointer, and before the last checkpoint.
-        let at = self.horizon()? + (64 << 10);
-        let segment = self.segment_of(at)?;
-        let whole = fs::read(&segment)?;
-        let mut damaged = whole.clone();
-        let from = (at as usize % SEGMENT_BYTES) / 8192 * 8192;
-        damaged[from..from + 8192].fill(0);
-        fs::write(&segment, &damaged)?;
-        let said = self.server.refuses_to_start()?;
-        // The damaged page may have the horizon's own record.
-        let is_noticed =
-            said.contains("before the checkpoint at") || said.contains("a valid checkpoint record");
-        fs::write(&segment, &whole)?;
-        if !is_noticed {
-            bail!("lost: a damaged record is not noticed: {said}; {horizon}");
+        images("off")?;
+        let until = Instant::now() + PATIENCE;
+        while self.server.query("SELECT flash_loss LIKE 'fatal%' FROM entresol_flash_loss()")? != "t" {
+            if Instant::now() > until {
+                bail!("lost: a log without images is to replace the flash");
+            }
+            thread::sleep(Duration::from_millis(50));
         }
-        let before = self.server.said();
-        self.server.start_again().context("lost: with the segment as it was")?;
-        expect(&self.server.said_since(before)?, "complete without the flash cache")?;
-        println!("lost: a damaged record was noticed");
-        Ok(())
-    }
-
-    /// The horizon's REDO pointer.
-    fn horizon(&self) -> Result<u64> {
-        let text = fs::read_to_string(self.server.data().join("entresol/horizon"))?;
-        let promised = text.lines().find_map(|line| line.strip_prefix("promised ")).context("no promise")?;
-        let line = text.lines().find(|line| line.starts_with(&format!("checkpoint {promised} ")));
-        let redo = line.and_then(|line| line.split(' ').nth(3)).context("no horizon")?;
-        let (high, low) = redo.split_once('/').context("no LSN")?;
-        Ok(u64::from_str_radix(high, 16)? << 32 | u64::from_str_radix(low, 16)?)
-    }
-
-    /// The segment with this LSN, of the first timeline.
-    fn segment_of(&self, lsn: u64) -> Result<PathBuf> {
-        let name = format!("{:08X}{:08X}{:08X}", 1, lsn >> 32, (lsn & 0xffff_ffff) as usize / SEGMENT_BYTES);
-        let path = self.server.data().join("pg_wal").join(name);
-        if !path.exists() {
-            bail!("{} is not there", path.display());
-        }
-        Ok(path)
+        self.server
+            .query_that_ends("CREATE DATABASE without_images TEMPLATE template0 STRATEGY file_copy")?;
+        images("on")?;
+        self.await_with(|| self.server.query("CHECKPOINT").map(drop))?;
+        self.server.query("DROP DATABASE without_images").map(drop)
     }
 
     /// The device fails under load: the server starts again by itself.
@@ -359,75 +324,6 @@ impl<'a> Lost<'a> {
         fs::remove_file(self.server.data().join("postgresql.auto.conf"))?;
         self.server.start_again()?;
         println!("lost: a device died under load: the server started again by itself, and lost nothing");
-        Ok(())
-    }
-
-    /// A standby with a flash of its own loses it, is promoted, and loses it again.
-    fn standby(&self) -> Result<()> {
-        let Bench { build, user, .. } = self.bench;
-        let server = Server::from_backup(build, user, "lost-standby", &self.server, &["-R"])?;
-        let standby = Lost { bench: self.bench, server, script: self.script.clone() };
-        let both = |statement: &str| {
-            self.server.query(statement)?;
-            standby.server.query(statement)
-        };
-        standby.server.set("entresol.flash", &standby.flash().display().to_string())?;
-        standby.server.start_again()?;
-        let mut count = 0;
-        for loss in [Loss::Gone, Loss::Another] {
-            count += kill::processed(self.load("3")?)?;
-            standby.await_with(|| both("CHECKPOINT").map(drop))?;
-            let load = self.load("3")?;
-            thread::sleep(Duration::from_secs(1));
-            standby.server.kill()?;
-            standby.destroy(loss)?;
-            count += kill::processed(load)?;
-            let before = standby.server.said();
-            standby.signal()?;
-            kill::wait_until_it_runs(&standby.server, true)?;
-            let until = Instant::now() + PATIENCE;
-            while !standby.server.said_since(before)?.contains("complete without the flash cache") {
-                both("CHECKPOINT")?;
-                if Instant::now() > until {
-                    bail!("the standby's files are not complete: {}", standby.server.said_since(before)?);
-                }
-                thread::sleep(Duration::from_millis(100));
-            }
-            let now = self.server.query("SELECT pg_current_wal_lsn()")?;
-            let caught_up = format!("SELECT pg_last_wal_replay_lsn() >= '{now}'");
-            while standby.server.query(&caught_up)? != "t" && Instant::now() < until {
-                thread::sleep(Duration::from_millis(50));
-            }
-            kill::check(&standby.server, count).context("lost: a standby without its flash")?;
-        }
-        standby.await_with(|| both("CHECKPOINT").map(drop))?;
-        self.server.kill()?;
-        standby.server.query("SELECT pg_promote()")?;
-        standby.await_promise().context("lost: after the promotion")?;
-        count += kill::processed(standby.load("3")?)?;
-        standby.server.kill()?;
-        standby.destroy(Loss::Gone)?;
-        standby.start_after_loss(false).context("lost: after the promotion")?;
-        kill::check(&standby.server, count).context("lost: after the promotion")?;
-        standby.server.check_log_for_panics()?;
-        standby.server.stop()?;
-        println!(
-            "lost: a standby lost its flash twice, was promoted, and lost it again: {count} transactions there"
-        );
-        Ok(())
-    }
-
-    /// As [`Lost::await_promise`], with something to be done meanwhile.
-    fn await_with(&self, meanwhile: impl Fn() -> Result<()>) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
-        let said = || self.server.query("SELECT flash_loss FROM entresol_flash_loss()");
-        while said()? != "survives, by WAL" {
-            if Instant::now() > until {
-                bail!("WAL does not replace the flash: {}", said()?);
-            }
-            meanwhile()?;
-            thread::sleep(Duration::from_millis(100));
-        }
         Ok(())
     }
 
