@@ -311,6 +311,12 @@ impl<'a> Lost<'a> {
         thread::sleep(Duration::from_secs(2));
         flash.die()?;
         *acknowledged += kill::processed(load)?;
+        // All clients may have failed to read before anything was written.
+        let until = Instant::now() + PATIENCE;
+        while !self.server.said_since(before)?.contains("The flash is given up") && Instant::now() < until {
+            _ = self.server.query("CHECKPOINT");
+            thread::sleep(Duration::from_millis(50));
+        }
         kill::wait_until_it_runs(&self.server, false)?;
         let said = self.server.said_since(before)?;
         for expected in ["The flash is given up", "redo starts at", "complete without the flash cache"] {
