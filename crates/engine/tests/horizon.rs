@@ -164,8 +164,8 @@ fn a_restart_knows_the_bases_and_takes_what_was_copied_for_clean() {
     });
 }
 
-/// A page that was found by its own header has no base. It must not be written to disk again if that has it: the
-/// log may have no image of it any more.
+/// A page that was found by its own header has no base. It must not be written to disk again if that has it:
+/// the log may have no image of it any more.
 #[test]
 fn a_page_of_a_damaged_summary_is_clean_if_the_disk_has_it() {
     simulate(7, || {

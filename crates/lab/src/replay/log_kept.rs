@@ -1,6 +1,6 @@
-//! A log above the cache that is kept so that the flash may be lost: how much of it is needed, and which pages
-//! are copied to disk so that it is no more. The decisions are those of the store and of PostgreSQL's door
-//! ([`KeptCheckpoints`]); they work by the count of what was logged.
+//! A log above the cache that is kept so that the flash may be lost: how much of it is needed, and which
+//! pages are copied to disk so that it is no more. The decisions are those of the store and of PostgreSQL's
+//! door ([`KeptCheckpoints`]); they work by the count of what was logged.
 //!
 //! A trace has no log: each change of a page is so many bytes of it. Checkpoints are made when one is due for
 //! the bound, and hand down every page that was changed in DRAM. Between them pages are copied in [`STEPS`]

@@ -1,5 +1,5 @@
-//! Copies of pages from flash to disk, several at once: with slot placement those that the partition names, and
-//! with a log those that need more of the owner's log than it keeps.
+//! Copies of pages from flash to disk, several at once: with slot placement those that the partition names,
+//! and with a log those that need more of the owner's log than it keeps.
 
 use super::super::super::pool::{Order, Pool};
 use super::Cached;
