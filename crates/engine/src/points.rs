@@ -91,7 +91,6 @@ entresol_runtime::coverage_points! {
     WANTED_COPIED = "destage: pages that their owner wants on disk are copied there";
     FLASH_GIVEN_UP = "open: the flash is given up, since the owner's log replaces it";
     BASES_KNOWN = "open: the bases of dirty pages are on flash";
-    UNSURE_ON_DISK = "open: the disk has a page of a damaged summary, it is clean";
     BASES_UNKNOWN = "open: the bases of dirty pages are not on flash";
     HORIZON_BROUGHT = "checkpoint: pages with old bases are copied to disk for the owner's log";
     DIRTY_MARKED = "writeback: the label says that the cache may have dirty pages again";

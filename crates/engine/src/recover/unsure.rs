@@ -7,9 +7,9 @@
 //! does, and its first change from there on has an image.
 
 use super::Restored;
+use crate::TierOptions;
 use crate::buffer::AlignedBuffer;
 use crate::disk::{DiskPages, Home};
-use crate::{TierOptions, points};
 use entresol_core::{Generation, Lookup, Lsn, PageId, Position};
 use entresol_format::page;
 use std::sync::Arc;
@@ -45,7 +45,6 @@ impl Restored {
         for UnsurePage { position, page, lsn } in self.unsure.drain(..) {
             let is_there = disk.read(page, &mut buffer).is_ok() && page::lsn(&buffer) >= lsn;
             if let Some(log) = partition.log_mut().filter(|_| is_there) {
-                points::UNSURE_ON_DISK.reach();
                 log.restored_clean_at(position);
             }
         }
