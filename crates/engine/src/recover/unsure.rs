@@ -24,8 +24,8 @@ pub(crate) struct UnsurePage {
 
 impl Restored {
     /// Unsure pages that the disk has durably are clean from now on. Others stay dirty, those that cannot be
-    /// read on disk, too.
-    pub(crate) fn ask_disk_for_unsure(&mut self, home: &Arc<dyn Home>, options: &TierOptions) {
+    /// read on disk, too. Returns how many are clean.
+    pub(crate) fn ask_disk_for_unsure(&mut self, home: &Arc<dyn Home>, options: &TierOptions) -> u64 {
         let mut partition = self.region.partition();
         let is_newest = |unsure: &UnsurePage, found: Lookup| {
             let at = Generation::Exact(unsure.position);
@@ -33,20 +33,23 @@ impl Restored {
         };
         self.unsure.retain(|unsure| is_newest(unsure, partition.peek(unsure.page)));
         if self.unsure.is_empty() {
-            return;
+            return 0;
         }
         let disk =
             DiskPages::at_home(home.clone(), self.names.clone(), options.page_bytes, options.page_format);
         // A program that was killed may have left writes that are not durable.
         if disk.sync().is_err() {
-            return;
+            return 0;
         }
+        let mut clean = 0;
         let mut buffer = AlignedBuffer::new(options.page_bytes as usize);
         for UnsurePage { position, page, lsn } in self.unsure.drain(..) {
             let is_there = disk.read(page, &mut buffer).is_ok() && page::lsn(&buffer) >= lsn;
             if let Some(log) = partition.log_mut().filter(|_| is_there) {
                 log.restored_clean_at(position);
+                clean += 1;
             }
         }
+        clean
     }
 }

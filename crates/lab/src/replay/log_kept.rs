@@ -59,6 +59,7 @@ impl LogKept {
         let mut this = Self { options, checkpoints, logged: 0, next: 0, kept: Kept::default() };
         // The disk has everything.
         this.complete(0, u64::MAX);
+        this.begin_measurement();
         this
     }
 

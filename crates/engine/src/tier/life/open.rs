@@ -243,7 +243,7 @@ fn read(
                 report.dirty = 0;
             }
             if options.keeps_bases {
-                restored.ask_disk_for_unsure(home, options);
+                report.dirty -= restored.ask_disk_for_unsure(home, options);
             }
             Ok(ReadBack::Log(restored))
         }

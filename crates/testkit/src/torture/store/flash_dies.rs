@@ -25,7 +25,7 @@ use std::sync::Arc;
 const MOMENTS: u64 = 64;
 /// Crash states of each moment.
 const OUTCOMES: u64 = 2;
-/// One of this many states goes on after the restart without the flash.
+/// After the restart without the flash, one of this many states has further restarts.
 const GOES_ON_ONE_OF: u64 = 8;
 
 /// Stores whose flash dies.

@@ -1,5 +1,5 @@
 //! `bench replay`: the flash is lost under load, and the server replays its log in its place. Measured is the
-//! time until it answers, beside what it had forecast.
+//! time until it answers. The report has the forecast of the server, too.
 //!
 //! The log is kept from the beginning of each load on, so it is the longer, the longer the load runs. The
 //! first loss has no forecast by a loss before.
@@ -8,9 +8,10 @@ use super::disk::Disk;
 use super::load::{Kind, Load};
 use super::throttled::{Configuration, DISK_MIB, cache_settings, flash, settings};
 use super::{Rig, golden};
+use crate::postgres::lost::await_promise;
 use crate::postgres::server::Server;
 use crate::report::write_json;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use std::fs;
@@ -69,9 +70,6 @@ struct Replay {
     disk_writes: u64,
 }
 
-/// How long a promise is waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 pub(super) fn measure(rig: &Rig, arguments: &ReplayArgs) -> Result<()> {
     let load = Load { kind: Kind::Tpcc, scale: arguments.scale, clients: arguments.clients };
     let golden = golden::golden(rig, &load)?;
@@ -114,7 +112,7 @@ fn one(
     // The cluster was loaded without page images: log from before a checkpoint replaces nothing.
     server.query("CREATE EXTENSION IF NOT EXISTS entresol; CHECKPOINT")?;
     for load_s in &arguments.losses {
-        await_promise(&server)?;
+        await_promise(&server, || Ok(()))?;
         let [wal_bytes, pages_behind, forecast] = run_and_kill(rig, load, &server, *load_s)?;
         // The first MiB has all that says what it is.
         fs::File::options().write(true).open(device.device())?.write_all(&vec![0; 1 << 20])?;
@@ -146,21 +144,6 @@ fn one(
     }
     server.stop_at_once()?;
     disk.limit(0)
-}
-
-/// Waits until a loss of the flash would be survived.
-fn await_promise(server: &Server<'_>) -> Result<()> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let said = server.query("SELECT flash_loss FROM entresol_flash_loss()")?;
-        if said == "survives, by WAL" {
-            return Ok(());
-        }
-        if Instant::now() > until {
-            bail!("WAL does not replace the flash: {said}");
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// The load, and a kill of the postmaster in it. What the server had said of a loss: bytes of the log, pages

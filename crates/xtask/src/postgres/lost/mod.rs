@@ -110,6 +110,22 @@ pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
     Ok(())
 }
 
+/// Waits until a loss of the flash would be survived. `meanwhile` is done again and again.
+pub(super) fn await_promise(server: &Server<'_>, meanwhile: impl Fn() -> Result<()>) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let said = server.query("SELECT flash_loss FROM entresol_flash_loss()")?;
+        if said == "survives, by WAL" {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            bail!("WAL does not replace the flash: {said}");
+        }
+        meanwhile()?;
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 struct Lost<'a> {
     bench: &'a Bench,
     server: Server<'a>,
@@ -138,19 +154,9 @@ impl<'a> Lost<'a> {
         self.server.own(&path)
     }
 
-    /// Waits until a loss of the flash would be survived.
-    fn await_promise(&self) -> Result<String> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let said = self.server.query("SELECT * FROM entresol_flash_loss()")?;
-            if said.starts_with("survives, by WAL") {
-                return Ok(said);
-            }
-            if Instant::now() > until {
-                bail!("WAL does not replace the flash: {said}");
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
+    /// See [`await_promise`].
+    fn await_promise(&self) -> Result<()> {
+        await_promise(&self.server, || Ok(()))
     }
 
     fn load(&self, seconds: &str) -> Result<Child> {

@@ -5,7 +5,7 @@ use super::super::server::Server;
 use super::super::standby::caught_up;
 use super::super::test::Bench;
 use super::refused::{consistent_at, lsn_of};
-use super::{Loss, Lost, PATIENCE};
+use super::{Loss, Lost, PATIENCE, await_promise};
 use crate::programs::output;
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -103,16 +103,7 @@ impl<'a> Lost<'a> {
 
     /// As [`Lost::await_promise`], with something to be done meanwhile.
     pub(super) fn await_with(&self, meanwhile: impl Fn() -> Result<()>) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
-        let said = || self.server.query("SELECT flash_loss FROM entresol_flash_loss()");
-        while said()? != "survives, by WAL" {
-            if Instant::now() > until {
-                bail!("WAL does not replace the flash: {}", said()?);
-            }
-            meanwhile()?;
-            thread::sleep(Duration::from_millis(100));
-        }
-        Ok(())
+        await_promise(&self.server, meanwhile)
     }
 
     /// It is switched over to a standby, loses its flash meanwhile, and becomes a standby: without pg_rewind,
@@ -154,7 +145,7 @@ impl<'a> Lost<'a> {
         self.went_another_way(&new, count)
     }
 
-    /// The standby is promoted while its `primary` goes on.
+    /// The standby is promoted, and its `primary` still runs.
     fn went_another_way(&self, primary: &Self, count: u64) -> Result<()> {
         primary.await_with(|| primary.server.query("CHECKPOINT").map(drop))?;
         caught_up(&primary.server, &self.server)?;
