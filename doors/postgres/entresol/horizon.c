@@ -12,8 +12,6 @@
  */
 #include "door.h"
 
-#include <sys/statvfs.h>
-
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "access/xlogrecovery.h"
@@ -173,27 +171,6 @@ mb_between(XLogRecPtr from, XLogRecPtr to)
 	return to > from ? (to - from) / MB : 0;
 }
 
-/* A server without room for its WAL stops. What is kept already has its room. */
-static void
-warn_of_room(void)
-{
-	struct statvfs room;
-	XLogRecPtr	now = RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr();
-	XLogRecPtr	kept_from = (XLogRecPtr) pg_atomic_read_u64(&door->log_kept_from);
-	unsigned long long wanted = door_wal_keep_mb;
-	unsigned long long free_mb;
-
-	if (!keeps_log() || statvfs(XLOGDIR, &room) != 0)
-		return;
-	if (!XLogRecPtrIsInvalid(kept_from))
-		wanted -= Min(wanted, mb_between(kept_from, now));
-	free_mb = (unsigned long long) room.f_bavail * room.f_frsize / MB;
-	if (free_mb < wanted)
-		ereport(WARNING,
-				(errmsg("the file system of \"%s\" has %llu MB free, and \"entresol.wal_keep_size\" may need %llu MB", XLOGDIR, free_mb, wanted),
-				 errhint("Make room, or set it lower: the server stops when it has no room for its WAL.")));
-}
-
 /* Redo is over: WAL replaces the flash as soon as older pages are in their files. */
 void
 door_begin_to_keep_log(void)
@@ -201,7 +178,6 @@ door_begin_to_keep_log(void)
 	/* The checkpoint that redo began with may have been without images, or the next ones are. */
 	if (!fullPageWrites || !XLogIsNeeded())
 		door_log_is_safe_from(RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr());
-	warn_of_room();
 	/* A standby replays as long as it is one. */
 	if (!RecoveryInProgress() && !HotStandbyActive() && door->cluster.in_use)
 		note_redo(door_redo(NULL), false);

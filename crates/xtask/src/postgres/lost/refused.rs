@@ -51,27 +51,12 @@ impl Lost<'_> {
         // The flash is still the cluster's.
         fs::remove_file(self.server.data().join(SIGNAL))?;
         self.is_as_before(&with_flash)?;
-        self.room().context("lost: with its flash, after refusals")?;
+        self.server.start_again().context("lost: with its flash, after refusals")?;
         kill::check(&self.server, acknowledged)?;
         println!(
             "lost: refused without the signal, for targets, and with a missing segment; then everything is there"
         );
         self.damaged_record()
-    }
-
-    /// The server starts, and warns if its file system has no room for the log that it is to keep.
-    fn room(&self) -> Result<()> {
-        const WARNING: &str = "and \"entresol.wal_keep_size\" may need";
-        let before = self.server.said();
-        self.server.start_with("-c entresol.wal_keep_size=1000TB")?;
-        expect(&self.server.said_since(before)?, WARNING)?;
-        self.server.stop_at_once()?;
-        let before = self.server.said();
-        self.server.start_again()?;
-        match self.server.said_since(before)?.contains(WARNING) {
-            true => bail!("it warns, though there is room"),
-            false => Ok(()),
-        }
     }
 
     /// A recovery to a target is refused, and changes nothing.
