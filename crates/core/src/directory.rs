@@ -82,15 +82,14 @@ impl<'r> PageDirectory<'r> {
     /// A dirty version of `page` enters as `entry`. It has the oldest base of the versions before it.
     #[cold]
     pub(crate) fn take_base(&mut self, entry: u32, page: PageId) {
-        let mut base = self.bases.now();
-        let mut at = self.find(page);
-        while let Some(older) = at {
-            if self.entry(older).has(DIRTY) {
-                base = base.min(self.bases.of(older));
-            }
-            at = self.find_older(older);
-        }
-        self.bases.enter(entry, base);
+        let before = self.versions(page).filter(|older| self.entry(*older).has(DIRTY));
+        let oldest = before.map(|older| self.bases.of(older)).min();
+        self.bases.enter(entry, self.bases.now().min(oldest.unwrap_or(u64::MAX)));
+    }
+
+    /// The entries of all versions of `page`, the newest first.
+    pub(crate) fn versions(&self, page: PageId) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.find(page), |newer| self.find_older(*newer))
     }
 
     /// Whether a dirty page is in this entry, so that its base counts.

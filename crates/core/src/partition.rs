@@ -161,7 +161,8 @@ impl Partition<'_> {
     }
 
     /// DRAM evicts `page`: `dirty` if newer than disk, `fdirty` if newer than the flash copy (FaCE algorithm
-    /// 1).
+    /// 1). A page that is dirty and not `fdirty` was on flash as it is. If [`Config::keeps_bases`], one that
+    /// has left the flash since enters as a clean page: the disk has it, durably.
     ///
     /// A page that the driver wrote to disk first (write-through) is evicted with `dirty` false.
     #[inline]
@@ -182,6 +183,13 @@ impl Partition<'_> {
         if let Partition::Log(log) = self {
             log.ring.staged(frame.0);
         }
+    }
+
+    /// Whether the page that was given `frame` by [`Admission::Stage`] is newer than disk. (One that DRAM
+    /// calls so may have left the flash since.)
+    pub fn is_staged_dirty(&self, frame: FrameId) -> bool {
+        let directory = &self.contents().pages.directory;
+        directory.entry(directory.staged_entry(frame.0)).has(DIRTY)
     }
 
     /// As [`Partition::staged`]; `proof` is the checksum of the page, which is kept if the configuration says

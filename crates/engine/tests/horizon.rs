@@ -107,6 +107,37 @@ fn a_newer_version_keeps_the_base_of_the_one_before_until_the_disk_has_it() {
     });
 }
 
+/// DRAM keeps a page that a checkpoint handed down, and calls it newer than disk until it is evicted.
+#[test]
+fn a_page_that_was_copied_to_disk_does_not_enter_again_as_a_dirty_one() {
+    simulate(8, || {
+        let mut cache = Cache::new();
+        cache.evict(7, 2);
+        cache.complete();
+        assert_eq!((cache.complete_from(2), cache.on_disk(7)), (2, 2));
+        // Clean pages push its copy out of the ring.
+        for page in 20..20 + 2 * PAGES.min(64) {
+            let page = PageId(page % (PAGES - 8) + 8);
+            cache.tier().evict(victim(page, 1, false, false), &build(page, 1)).unwrap();
+        }
+        assert!(!cache.tier().is_dirty(PageId(7)));
+        let writes = cache.disk.counters().writes;
+        cache.tier().evict(victim(PageId(7), 2, true, false), &build(PageId(7), 2)).unwrap();
+        assert_eq!((cache.complete_from(3), cache.horizon()), (3, 4));
+        assert_eq!(
+            cache.disk.counters().writes,
+            writes,
+            "a write that fails would cost what the log no longer has"
+        );
+        // A newer version counts.
+        cache.evict(7, 3);
+        cache.complete();
+        assert_eq!((cache.horizon(), cache.on_disk(7)), (4, 2));
+        cache.restart(options());
+        assert_eq!((cache.horizon(), cache.on_disk(7)), (4, 2));
+    });
+}
+
 #[test]
 fn a_second_chance_keeps_the_base() {
     simulate(2, || {

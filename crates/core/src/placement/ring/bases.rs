@@ -1,6 +1,7 @@
 //! How far back the owner's log is needed if the flash is lost (`crate::bases`).
 
 use super::Log;
+use crate::policy::Offer;
 use crate::slot::{DIRTY, VALID};
 use crate::{PageId, Position, SlotId};
 use std::ops::Range;
@@ -53,6 +54,16 @@ impl Log<'_> {
         let entry = directory.entry(slot.0);
         let has_base = directory.bases.are_kept() && entry.has(VALID) && entry.has(DIRTY);
         has_base.then(|| directory.bases.of(slot.0))
+    }
+
+    /// Whether the disk has an offered page that DRAM calls newer than disk: it has left the flash since, as
+    /// it is. If it entered as a dirty page, it would be written to disk again without an image in the log
+    /// that is kept, and power may fail in that write.
+    pub(super) fn disk_has(&self, offer: &Offer) -> bool {
+        let directory = &self.contents.pages.directory;
+        directory.bases.are_kept()
+            && !offer.fdirty
+            && !directory.versions(offer.page).any(|at| directory.entry(at).has(DIRTY))
     }
 
     /// The base of the page that is staged at `position`, for the summary of its group. `None`: it is clean,

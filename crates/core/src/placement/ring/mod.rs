@@ -204,6 +204,7 @@ impl Log<'_> {
     /// As [`Partition::evict`](crate::Partition::evict).
     #[inline(always)]
     pub(crate) fn evict(&mut self, offer: &Offer, lsn: Lsn) -> Admission {
+        let offer = &Offer { dirty: offer.dirty && !self.disk_has(offer), ..*offer };
         match self.contents.decide(offer) {
             Decision::There => self.contents.is_there(offer),
             Decision::Bypass => self.keep_out(offer, lsn),

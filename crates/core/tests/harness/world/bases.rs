@@ -25,9 +25,14 @@ pub struct Bases {
 }
 
 impl World {
-    pub(super) fn handed_down(&mut self, page: u32, version: u64) {
+    pub(super) fn handed_down(&mut self, page: u32, version: u64, fdirty: bool) {
         if self.config.keeps_bases {
-            let complete = self.bases.complete;
+            let (complete, durable) = (self.bases.complete, self.durable(page));
+            let is_missing = fdirty || version > durable;
+            assert!(
+                is_missing,
+                "version {version} of page {page} enters as a dirty one, and the disk has it"
+            );
             self.bases.handed.entry(page).or_default().entry(version).or_insert(complete);
         }
     }
@@ -47,15 +52,21 @@ impl World {
         }
     }
 
+    /// The version of a page that the disk has even if power fails.
+    fn durable(&self, page: u32) -> u64 {
+        self.dead.unsynced.get(&page).map_or(self.disk[page as usize], |unsynced| unsynced.before)
+    }
+
     /// The log must be kept from this checkpoint on.
     fn needed(&mut self) -> u64 {
-        for (page, versions) in self.bases.handed.iter_mut() {
-            // What was durable on disk once is not needed again: if a later write of the page is torn, the
-            // log has an image of it from after the base of that version.
-            let at = *page as usize;
-            let durable = self.dead.unsynced.get(page).map_or(self.disk[at], |unsynced| unsynced.before);
+        let mut handed = std::mem::take(&mut self.bases.handed);
+        for (page, versions) in &mut handed {
+            // What was durable on disk once is not needed again: it is never written again, and if the write
+            // of a later version is torn, the log has an image of it from after the base of that version.
+            let durable = self.durable(*page);
             versions.retain(|version, _| *version > durable);
         }
+        self.bases.handed = handed;
         let needed = self.bases.handed.values().flat_map(BTreeMap::values).min();
         needed.copied().unwrap_or(self.bases.complete)
     }

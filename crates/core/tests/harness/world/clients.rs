@@ -21,8 +21,9 @@ impl World {
             let found = partition!(self).fetch(id(page));
             self.model.fetch(id(page), &found);
             self.flash_hits += u64::from(matches!(found, Lookup::Flash { .. }));
-            let dirty = self.assert_served(page, found) || self.is_unsynced(page);
-            self.dram.insert(page, Frame { version: self.current[page as usize], dirty, fdirty: false });
+            let fdirty = self.is_unsynced(page);
+            let dirty = self.assert_served(page, found) || fdirty;
+            self.dram.insert(page, Frame { version: self.current[page as usize], dirty, fdirty });
             match found {
                 Lookup::Absent => {
                     partition!(self).missed(id(page));
@@ -145,8 +146,9 @@ impl World {
                 }
             }
             Admission::Stage { frame: place, position } => {
+                frame.dirty = partition!(self).is_staged_dirty(place);
                 if frame.dirty {
-                    self.handed_down(page, version);
+                    self.handed_down(page, version, fdirty);
                 }
                 let content = Content { page, version, position: position.0, dirty: frame.dirty };
                 self.staging[place.0 as usize] = None;

@@ -112,9 +112,9 @@ impl Offers {
             if !self.signals.check_running()? {
                 return Ok(Some(Some(Offered::Off)));
             }
-            match self.admission_of(&victim, None, true)? {
-                Admission::Full => Ok(gives_up().then_some(None)),
-                admission => Ok(Some(Some(self.admitted(admission, victim, data)?))),
+            match self.admission_of(victim, None, true)? {
+                (Admission::Full, _) => Ok(gives_up().then_some(None)),
+                (admission, victim) => Ok(Some(Some(self.admitted(admission, victim, data)?))),
             }
         })
     }
@@ -130,24 +130,30 @@ impl Offers {
     /// dirty page that bypasses the flash, the write to disk begins in this step: a read that began later
     /// would populate the flash with the older version.
     pub(crate) fn admission(&self, victim: &Victim, read: Option<Read>) -> Result<Admission, TierError> {
-        self.admission_of(victim, read, false)
+        self.admission_of(*victim, read, false).map(|(admission, _)| admission)
     }
 
-    /// As [`Offers::admission`]; `must_enter`: though the policy would keep the page out.
+    /// As [`Offers::admission`]; `must_enter`: though the policy would keep the page out. Returned is the page
+    /// as it enters, too.
     fn admission_of(
         &self,
-        victim: &Victim,
+        victim: Victim,
         read: Option<Read>,
         must_enter: bool,
-    ) -> Result<Admission, TierError> {
+    ) -> Result<(Admission, Victim), TierError> {
         let page = victim.page;
-        let admission = self
-            .directory
-            .with_objects(|partition, objects| self.decide(partition, objects, victim, read, must_enter))?;
-        if let Some(admission) = admission {
-            self.show(victim, admission);
+        let decided = self.directory.with_objects(|partition, objects| {
+            let admission = self.decide(partition, objects, &victim, read, must_enter)?;
+            let dirty = match admission {
+                Admission::Stage { frame, .. } => partition.is_staged_dirty(frame),
+                _ => victim.dirty,
+            };
+            Some((admission, Victim { dirty, ..victim }))
+        })?;
+        if let Some((admission, _)) = decided {
+            self.show(&victim, admission);
         }
-        admission.ok_or_else(|| {
+        decided.ok_or_else(|| {
             TierError::Refused(format!(
                 "page {page} is of object {}, which is not defined or was retired; define an object before its pages enter, and \
                  drop its pages when it is retired",
@@ -226,9 +232,9 @@ impl Offers {
         if !self.signals.check_running()? {
             return Ok(Some(Offered::Off));
         }
-        match self.admission(&victim, read)? {
-            Admission::Full => Ok(None),
-            admission => Ok(Some(self.admitted(admission, victim, data)?)),
+        match self.admission_of(victim, read, false)? {
+            (Admission::Full, _) => Ok(None),
+            (admission, victim) => Ok(Some(self.admitted(admission, victim, data)?)),
         }
     }
 
