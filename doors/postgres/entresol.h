@@ -177,6 +177,22 @@ typedef struct EntRedo
 	uint32_t	upto_timeline;	/* of that record */
 } EntRedo;
 
+/* How long a redo took. */
+typedef struct EntRedoTook
+{
+	uint64_t	bytes;			/* of WAL */
+	uint64_t	pages;			/* that it has handed down */
+	uint64_t	micros;
+	bool		replaced;		/* a lost flash */
+} EntRedoTook;
+
+/* What a replay in place of the flash has to do. */
+typedef struct EntReplay
+{
+	uint64_t	bytes;			/* of WAL */
+	uint64_t	pages;			/* that were handed down in the time of that WAL; 0: it is not known */
+} EntReplay;
+
 enum
 {
 	ENT_EVENT_PULL = 1,			/* push victims into the cache, then ent_worker_pulled() */
@@ -452,9 +468,10 @@ int32_t		ent_lost_begin(const char *data, const EntCheckpoint *newest, bool has_
 int32_t		ent_lost_promise(const char *data, EntCheckpoint *horizon);
 /* The cluster does not need a flash. ENT_DONE: one was said to be lost; ENT_NOTHING: none was. */
 int32_t		ent_lost_end(const char *data);
-/* Notes how long the redo of so much WAL took, "replaced" in place of a flash; and what is known of that: 0 if nothing. */
-void		ent_redo_took(const char *data, uint64_t bytes, uint64_t micros, bool replaced);
-void		ent_redo_known(const char *data, uint64_t *bytes, uint64_t *micros);
+/* Notes how long a redo took. */
+void		ent_redo_took(const char *data, const EntRedoTook *took);
+/* How long a replay in place of the flash takes. Negative: it is not known. */
+double		ent_replay_seconds(const char *data, const EntReplay *ahead);
 
 /* The last failure of this process, as a sentence; its length, or what it would have been. */
 size_t		ent_error(char *buffer, size_t bytes);

@@ -6,9 +6,10 @@ use crate::horizon::Record;
 use crate::locator::Folders;
 use crate::moving::Moving;
 use crate::types::{
-    EntCheckpoint, EntCluster, EntEvent, EntLogKept, EntLogWanted, EntNow, EntOptions, EntRedo, code,
+    EntCheckpoint, EntCluster, EntEvent, EntLogKept, EntLogWanted, EntNow, EntOptions, EntRedo, EntRedoTook,
+    EntReplay, code,
 };
-use crate::{change, failure, front, lost, settings, worker};
+use crate::{change, failure, forecast, front, lost, settings, worker};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -292,21 +293,19 @@ pub unsafe extern "C" fn ent_lost_end(data: *const c_char) -> i32 {
 }
 
 /// # Safety
-/// `data` ends with 0.
+/// `data` ends with 0; `took` points to an `EntRedoTook`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ent_redo_took(data: *const c_char, bytes: u64, micros: u64, replaced: bool) {
+pub unsafe extern "C" fn ent_redo_took(data: *const c_char, took: *const EntRedoTook) {
     // SAFETY: the caller promises it.
-    let folders = unsafe { folders_of(data) };
-    failure::guarded(|| lost::note(&folders, &lost::Took { bytes, micros, replaced }));
+    let (folders, took) = unsafe { (folders_of(data), &*took) };
+    failure::guarded(|| forecast::note(&folders, took));
 }
 
 /// # Safety
-/// `data` ends with 0; `bytes` and `micros` point to numbers.
+/// `data` ends with 0; `ahead` points to an `EntReplay`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ent_redo_known(data: *const c_char, bytes: *mut u64, micros: *mut u64) {
-    failure::guarded(|| {
-        // SAFETY: the caller promises it.
-        let (folders, bytes, micros) = unsafe { (folders_of(data), &mut *bytes, &mut *micros) };
-        (*bytes, *micros) = lost::known(&folders).map_or((0, 0), |took| (took.bytes, took.micros));
-    });
+pub unsafe extern "C" fn ent_replay_seconds(data: *const c_char, ahead: *const EntReplay) -> f64 {
+    // SAFETY: the caller promises it.
+    let (folders, ahead) = unsafe { (folders_of(data), &*ahead) };
+    failure::guarded(|| forecast::seconds(forecast::known(&folders)?, ahead)).unwrap_or(-1.0)
 }

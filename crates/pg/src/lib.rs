@@ -51,6 +51,7 @@ mod change;
 mod counts;
 mod failure;
 mod files;
+mod forecast;
 mod front;
 mod gate;
 mod horizon;

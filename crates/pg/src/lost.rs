@@ -141,37 +141,6 @@ fn check_segments(folders: &Folders, from: u64, upto: u64, segment_bytes: u64) -
     }
 }
 
-/// How long a redo took that replaced a lost flash, or another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Took {
-    /// Of the log.
-    pub bytes: u64,
-    pub micros: u64,
-    pub replaced: bool,
-}
-
-fn took_file(folders: &Folders) -> PathBuf {
-    folders.binding().join("redo")
-}
-
-/// Notes how long a redo took, unless one that replaced a flash is known: that one tells more.
-pub(crate) fn note(folders: &Folders, took: &Took) {
-    if !took.replaced && known(folders).is_some_and(|known| known.replaced) {
-        return;
-    }
-    let Took { bytes, micros, replaced } = took;
-    // A forecast depends on it, and nothing else.
-    _ = fs::write(took_file(folders), format!("{bytes} {micros} {}\n", u8::from(*replaced)));
-}
-
-/// How long the last redo took, by what was noted.
-pub(crate) fn known(folders: &Folders) -> Option<Took> {
-    let text = fs::read_to_string(took_file(folders)).ok()?;
-    let mut numbers = text.split_whitespace().map_while(|word| word.parse::<u64>().ok());
-    let (bytes, micros) = (numbers.next()?, numbers.next()?);
-    Some(Took { bytes, micros, replaced: numbers.next()? != 0 })
-}
-
 /// The record that redo must reach, if it replaces the flash.
 pub(crate) fn under_way(folders: &Folders) -> Option<Record> {
     HorizonFile::of(folders).read().ok()??.lost
@@ -249,22 +218,6 @@ mod tests {
         assert_eq!(end(&folders), Ok(true));
         assert_eq!((end(&folders), under_way(&folders)), (Ok(false), None));
         assert!(promise(&folders).unwrap_err().contains("entresol.flash_loss"));
-    }
-
-    #[test]
-    fn a_redo_that_has_replaced_a_flash_tells_how_long_the_next_one_takes() {
-        let (_folder, folders, _) = cluster();
-        assert_eq!(known(&folders), None);
-        let took = |bytes, replaced| Took { bytes, micros: 5, replaced };
-        for (noted, expected) in [
-            (took(1, false), took(1, false)),
-            (took(2, true), took(2, true)),
-            (took(3, false), took(2, true)),
-            (took(4, true), took(4, true)),
-        ] {
-            note(&folders, &noted);
-            assert_eq!(known(&folders), Some(expected));
-        }
     }
 
     #[test]

@@ -262,6 +262,30 @@ pub struct EntRedo {
     pub upto_timeline: u32,
 }
 
+/// How long a redo took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EntRedoTook {
+    /// Of the log.
+    pub bytes: u64,
+    /// Pages that it has handed down.
+    pub pages: u64,
+    /// Microseconds.
+    pub micros: u64,
+    /// It has replaced a lost flash.
+    pub replaced: bool,
+}
+
+/// What a replay in place of the flash has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EntReplay {
+    /// Of the log.
+    pub bytes: u64,
+    /// Pages that were handed down in the time of that log. 0: it is not known.
+    pub pages: u64,
+}
+
 /// Kinds of events.
 pub mod event {
     /// See [`super::EntEvent::kind`].

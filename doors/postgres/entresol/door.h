@@ -77,6 +77,15 @@ typedef struct KeptFile
 	XLogRecPtr	redo;			/* with KEPT_LEAVES_LAST */
 } KeptFile;
 
+/* How many pages were handed down when WAL came to "lsn". */
+typedef struct LogMark
+{
+	XLogRecPtr	lsn;
+	uint64		pages;
+} LogMark;
+
+#define DOOR_LOG_MARKS 64
+
 /* What processes of the server share beside the engine's memory. */
 typedef struct DoorShared
 {
@@ -115,6 +124,9 @@ typedef struct DoorShared
 	pg_atomic_uint64 log_kept_from; /* WAL is kept from there on; 0: for no flash */
 	pg_atomic_uint64 log_horizon;	/* the REDO pointer of the horizon; 0: no WAL replaces the flash */
 	pg_atomic_uint64 log_pages;		/* dirty pages that need more WAL than redo after a crash */
+	pg_atomic_uint64 handed_down;	/* dirty pages that have left shared buffers, whoever writes them */
+	LogMark		log_marks[DOOR_LOG_MARKS];	/* under "log_lock": see forecast.c */
+	int			log_marked;		/* so often */
 	XLogRecPtr	redo_from;		/* where redo began, and when */
 	TimestampTz redo_began;
 	XLogRecPtr	lost_upto;		/* redo replaces a lost flash, up to this record; of the startup process, and then of the checkpointer */
@@ -309,12 +321,18 @@ extern int	door_wal_keep_mb;
 extern void door_keep_log(void);
 extern void door_begin_to_keep_log(void);
 extern void door_log_is_safe_from(XLogRecPtr lsn);
-extern void door_redo_begins(XLogRecPtr from);
 extern void door_checkpoint_complete(const FlashCacheCheckpoint *done);
 extern XLogRecPtr door_keep_wal_from(void);
 extern void door_no_replay_before(XLogRecPtr lsn, bool waits);
 extern bool door_redo_from(FlashCacheRedo *redo);
 extern const char *door_hint_of_loss(void);
+
+/* forecast.c */
+extern XLogRecPtr door_log_end(void);
+extern void door_redo_begins(XLogRecPtr from);
+extern void door_mark_log(void);
+extern void door_note_redo(XLogRecPtr upto, bool replaced);
+extern double door_replay_seconds(XLogRecPtr horizon);
 
 /* change.c */
 extern void door_settings_were_read(void);

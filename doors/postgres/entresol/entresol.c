@@ -332,6 +332,7 @@ set_up_memory(void)
 		pg_atomic_init_u64(&door->log_kept_from, 0);
 		pg_atomic_init_u64(&door->log_horizon, 0);
 		pg_atomic_init_u64(&door->log_pages, 0);
+		pg_atomic_init_u64(&door->handed_down, 0);
 		door_load_kept();
 	}
 	/* New memory is zeros. What the cache does not need is not touched: more may be reserved. */

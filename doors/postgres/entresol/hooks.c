@@ -491,6 +491,8 @@ stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char
 	Kept		kept;
 	int			code;
 
+	if (is_dirty)
+		pg_atomic_fetch_add_u64(&door->handed_down, 1);
 again:
 	if (!door_is_there())
 		return false;
@@ -766,6 +768,7 @@ checkpoint(XLogRecPtr redo, int flags)
 	/* A cache that is begun from now on knows this checkpoint, or is told of it here. */
 	pg_atomic_write_u64(&door->redo_asked, redo);
 	pg_memory_barrier();
+	door_mark_log();
 	door_kept_at_checkpoint(redo, flags);
 	with_cache(tell_checkpoint(redo), return);
 }

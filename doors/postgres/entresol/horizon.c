@@ -25,7 +25,6 @@
 #include "storage/pmsignal.h"
 #include "utils/builtins.h"
 #include "utils/pg_lsn.h"
-#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(entresol_flash_loss);
@@ -148,22 +147,6 @@ door_keep_log(void)
 		pg_atomic_write_u64(&door->log_answered, under_way);
 }
 
-/* In the startup process. */
-void
-door_redo_begins(XLogRecPtr from)
-{
-	door->redo_from = from;
-	door->redo_began = GetCurrentTimestamp();
-}
-
-/* Redo is over, at "upto". Less WAL than a segment tells nothing. */
-static void
-note_redo(XLogRecPtr upto, bool replaced)
-{
-	if (upto >= door->redo_from + wal_segment_size)
-		ent_redo_took(DataDir, upto - door->redo_from, (uint64) (GetCurrentTimestamp() - door->redo_began), replaced);
-}
-
 /* What WAL has between two places, in MB. */
 static unsigned long long
 mb_between(XLogRecPtr from, XLogRecPtr to)
@@ -177,10 +160,10 @@ door_begin_to_keep_log(void)
 {
 	/* The checkpoint that redo began with may have been without images, or the next ones are. */
 	if (!fullPageWrites || !XLogIsNeeded())
-		door_log_is_safe_from(RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr());
+		door_log_is_safe_from(door_log_end());
 	/* A standby replays as long as it is one. */
 	if (!RecoveryInProgress() && !HotStandbyActive() && door->cluster.in_use)
-		note_redo(door_redo(NULL), false);
+		door_note_redo(door_redo(NULL), false);
 	SpinLockAcquire(&door->log_lock);
 	door->log_asked++;
 	SpinLockRelease(&door->log_lock);
@@ -206,8 +189,9 @@ door_checkpoint_complete(const FlashCacheCheckpoint *done)
 	/* Redo that replaces the flash is over, or on a standby far enough. */
 	if (done->redo <= door->lost_upto)
 		return;
-	if (!RecoveryInProgress() || XLogInsertAllowed())
-		note_redo(done->redo, true);
+	/* A restartpoint's record was replayed: redo goes on. */
+	if (!RecoveryInProgress() || done->checkpoint >= GetXLogReplayRecPtr(NULL))
+		door_note_redo(done->redo, true);
 	SetControlFileCacheBit(false, true);
 	if (ent_lost_end(DataDir) < 0)
 		ereport(PANIC,
@@ -314,26 +298,22 @@ entresol_flash_loss(PG_FUNCTION_ARGS)
 	Datum		values[5];
 	bool		nulls[lengthof(values)] = {0};
 	XLogRecPtr	horizon;
-	XLogRecPtr	now;
-	uint64		bytes,
-				micros;
+	double		seconds;
 
 	door_check_loaded();
 	if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE ||
 		description->natts != lengthof(values))
 		elog(ERROR, "entresol_flash_loss() has other columns than the library; update the extension");
 	horizon = horizon_redo();
-	now = RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr();
 	values[0] = CStringGetTextDatum(door_state() != DOOR_SERVING || door_is_through ? "survives, by its files" :
 									!keeps_log() ? "fatal" :
 									horizon == 0 ? "fatal, until older pages are in their files" : "survives, by WAL");
-	ent_redo_known(DataDir, &bytes, &micros);
 	nulls[1] = nulls[2] = nulls[3] = horizon == 0;
 	values[1] = LSNGetDatum(horizon);
-	values[2] = Int64GetDatum((int64) (now - horizon));
+	values[2] = Int64GetDatum((int64) (door_log_end() - horizon));
 	values[3] = Int64GetDatum((int64) pg_atomic_read_u64(&door->log_pages));
-	/* As the last redo, which maybe was with a flash. */
-	nulls[4] = horizon == 0 || bytes == 0;
-	values[4] = Float8GetDatum(nulls[4] ? 0 : (now - horizon) / (double) bytes * micros / 1e6);
+	seconds = horizon == 0 ? -1 : door_replay_seconds(horizon);
+	nulls[4] = seconds < 0;
+	values[4] = Float8GetDatum(seconds);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
 }
