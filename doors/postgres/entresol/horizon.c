@@ -12,6 +12,8 @@
  */
 #include "door.h"
 
+#include <sys/statvfs.h>
+
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "access/xlogrecovery.h"
@@ -51,6 +53,13 @@ horizon_redo(void)
 	return (XLogRecPtr) pg_atomic_read_u64(&door->log_horizon);
 }
 
+/* The hook: how much WAL is kept. */
+XLogRecPtr
+door_keep_wal_from(void)
+{
+	return (XLogRecPtr) pg_atomic_read_u64(&door->log_kept_from);
+}
+
 /* No checkpoint is told any more, and no WAL is kept. */
 static void
 forget_log(void)
@@ -62,10 +71,38 @@ forget_log(void)
 	SpinLockRelease(&door->log_lock);
 }
 
+/* What WAL has between two places, in MB. */
+static unsigned long long
+mb_between(XLogRecPtr from, XLogRecPtr to)
+{
+	return to > from ? (to - from) / MB : 0;
+}
+
+/* A server without room for its WAL stops. What is kept already has its room. */
+static void
+warn_of_no_room(void)
+{
+	struct statvfs room;
+	unsigned long long kept = mb_between(door_keep_wal_from(), door_log_end());
+	unsigned long long wanted = (unsigned long long) door_wal_keep_mb + max_wal_size_mb;
+	unsigned long long free_mb;
+
+	if (statvfs(XLOGDIR, &room) != 0)
+		return;
+	free_mb = (unsigned long long) room.f_bavail * room.f_frsize / MB;
+	if (free_mb + kept < wanted)
+		ereport(WARNING,
+				(errcode(ERRCODE_DISK_FULL),
+				 errmsg("the file system of \"%s\" has %llu MB free, and WAL may grow by %llu MB", XLOGDIR, free_mb, wanted - kept),
+				 errdetail("WAL is kept to replace the flash cache, up to \"entresol.wal_keep_size\". A server that has no room for its WAL stops."),
+				 errhint("Make room, or lower \"entresol.wal_keep_size\".")));
+}
+
 /* In this order, as the other processes read it: the log of a horizon is kept. */
 static int
 note_log(void)
 {
+	static bool has_kept;
 	EntLogKept	kept;
 	int			code = ent_worker_log_is_kept(&kept);
 
@@ -73,6 +110,11 @@ note_log(void)
 	pg_write_barrier();
 	pg_atomic_write_u64(&door->log_horizon, kept.horizon.redo);
 	pg_atomic_write_u64(&door->log_pages, kept.pages);
+	if (!has_kept && kept.horizon.redo != 0)
+	{
+		has_kept = true;
+		warn_of_no_room();
+	}
 	return code;
 }
 
@@ -147,13 +189,6 @@ door_keep_log(void)
 		pg_atomic_write_u64(&door->log_answered, under_way);
 }
 
-/* What WAL has between two places, in MB. */
-static unsigned long long
-mb_between(XLogRecPtr from, XLogRecPtr to)
-{
-	return to > from ? (to - from) / MB : 0;
-}
-
 /* Redo is over: WAL replaces the flash as soon as older pages are in their files. */
 void
 door_begin_to_keep_log(void)
@@ -201,13 +236,6 @@ door_checkpoint_complete(const FlashCacheCheckpoint *done)
 	pg_atomic_write_u64(&door->log_kept_from, 0);
 	ereport(LOG,
 			(errmsg("the files of the cluster are complete without the flash cache that was lost")));
-}
-
-/* The hook: how much WAL is kept. */
-XLogRecPtr
-door_keep_wal_from(void)
-{
-	return (XLogRecPtr) pg_atomic_read_u64(&door->log_kept_from);
 }
 
 /* WAL from before "lsn" must not be replayed over newer files. */

@@ -3,12 +3,14 @@
 
 use super::super::kill;
 use super::super::standby::wait_until_primary;
-use super::{Lost, SIGNAL, expect};
+use super::{Lost, PATIENCE, SIGNAL, expect};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Of the write-ahead log, as initdb makes it.
 const SEGMENT_BYTES: usize = 16 << 20;
@@ -51,12 +53,37 @@ impl Lost<'_> {
         // The flash is still the cluster's.
         fs::remove_file(self.server.data().join(SIGNAL))?;
         self.is_as_before(&with_flash)?;
-        self.server.start_again().context("lost: with its flash, after refusals")?;
+        self.room().context("lost: with its flash, after refusals")?;
         kill::check(&self.server, acknowledged)?;
         println!(
             "lost: refused without the signal, for targets, and with a missing segment; then everything is there"
         );
         self.damaged_record()
+    }
+
+    /// The server warns if its file system has no room for the log that it is to keep.
+    fn room(&self) -> Result<()> {
+        const WARNING: &str = "and WAL may grow by";
+        let start = |options: &str| -> Result<usize> {
+            let before = self.server.said();
+            self.server.start_with(options)?;
+            self.await_promise()?;
+            Ok(before)
+        };
+        let before = start("-c entresol.wal_keep_size=1000TB")?;
+        let until = Instant::now() + PATIENCE;
+        while !self.server.said_since(before)?.contains(WARNING) {
+            if Instant::now() > until {
+                bail!("it does not warn, though there is no room");
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        self.server.stop_at_once()?;
+        let before = start("")?;
+        match self.server.said_since(before)?.contains(WARNING) {
+            true => bail!("it warns, though there is room"),
+            false => Ok(()),
+        }
     }
 
     /// A recovery to a target is refused, and changes nothing.
