@@ -8,6 +8,9 @@
 //! Invariants:
 //! - A newer dirty version of a page, a second chance too, has the base of the dirty version before it, or an
 //!   older one. Only a durable copy on disk ends a base.
+//! - What the disk has, durably, is not written there again: a write that power cuts off needs an image in
+//!   the log, and the log has one from after the base of a version that the disk lacks. So a page that left
+//!   the flash while DRAM still called it newer than disk enters as a clean one.
 //! - A dirty page that is forgotten counts until the second checkpoint from then on is complete: the first
 //!   one may have begun before, and not have synced what took the page's place.
 //! - `held` counts, by base, the dirty pages in staging and the dirty valid slots.

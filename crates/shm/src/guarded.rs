@@ -1,6 +1,7 @@
 //! Plain memory that a latch guards: only the holder of the latch may read or write it.
 #![allow(unsafe_code)] // hands out memory; every block says why it is sound
 
+use crate::fronts::Fronts;
 use crate::latch::{Gone, Holder, Latch, LatchGuard};
 use crate::mapping::{Mapping, Shared};
 use crate::plan::{GuardedPart, PART_ALIGNMENT};
@@ -32,6 +33,8 @@ pub struct Guarded {
     words: usize,
     stride: usize,
     rank: Rank,
+    /// Who looks for holders that have ended. `None`: the process itself does.
+    back: Option<Fronts>,
 }
 
 // SAFETY: the areas are accessed by the holders of their latches only, whatever thread they are on.
@@ -45,7 +48,13 @@ impl Guarded {
         let bytes = part.stride.checked_mul(size_of::<u64>()).and_then(|area| area.checked_mul(part.count));
         let areas: NonNull<u64> = memory.address(&part.areas, bytes).cast();
         assert!(areas.is_aligned() && part.words <= part.stride, "areas lie as their plan says");
-        Self { latches, areas, words: part.words, stride: part.stride, rank: part.rank }
+        Self { latches, areas, words: part.words, stride: part.stride, rank: part.rank, back: None }
+    }
+
+    /// For a front: when the back has ended, a holder may have ended with it, and no process would find that.
+    /// Then the caller does not wait for ever, and the latch counts as gone.
+    pub fn of_front(self, fronts: &Fronts) -> Self {
+        Self { back: Some(fronts.clone()), ..self }
     }
 
     /// How many areas.
@@ -75,7 +84,7 @@ impl Guarded {
     pub fn lock_area(&self, at: usize, me: Holder) -> Result<Guard<'_>, Gone> {
         let line = &self.latches[at];
         Hold::may_wait(self.rank);
-        let latch = line.latch.lock(me)?;
+        let latch = line.latch.lock_while(me, || self.back.as_ref().is_none_or(Fronts::has_back))?;
         Ok(self.guard(at, latch))
     }
 

@@ -87,8 +87,18 @@ impl Latch {
     /// [`Gone`]: it was poisoned, before or while the caller waited.
     #[inline]
     pub fn lock(&self, me: Holder) -> Result<LatchGuard<'_>, Gone> {
+        self.lock_while(me, || true)
+    }
+
+    /// As [`Latch::lock`]. `may_come`: whether a holder that has ended would be found, and the latch poisoned;
+    /// it is asked after waits in vain.
+    ///
+    /// # Errors
+    /// [`Gone`]: also if `may_come` says no.
+    #[inline]
+    pub(crate) fn lock_while(&self, me: Holder, may_come: impl Fn() -> bool) -> Result<LatchGuard<'_>, Gone> {
         if self.word.compare_exchange(FREE, me.word(), Acquire, Relaxed).is_err() {
-            self.lock_slow(me)?;
+            self.lock_slow(me, &may_come)?;
         }
         Ok(LatchGuard::new(self, me))
     }
@@ -128,7 +138,7 @@ impl Latch {
     }
 
     #[cold]
-    fn lock_slow(&self, me: Holder) -> Result<(), Gone> {
+    fn lock_slow(&self, me: Holder, may_come: &dyn Fn() -> bool) -> Result<(), Gone> {
         let mut mine = me.word();
         let mut word = self.spin();
         loop {
@@ -148,9 +158,13 @@ impl Latch {
                 word = found;
                 continue;
             }
-            futex::wait(&self.word, word | AWAITED, None);
+            let seen = word | AWAITED;
+            futex::wait(&self.word, seen, None);
             mine = me.word() | AWAITED;
             word = self.spin();
+            if word == seen && !may_come() {
+                return Err(Gone);
+            }
         }
     }
 

@@ -153,6 +153,27 @@ fn a_holder_who_panics_poisons_the_latch() {
     assert_eq!(region.lock(front.holder()).err(), Some(Gone));
 }
 
+/// The holder may have ended with the back: no process is left that would find it.
+#[test]
+fn a_front_does_not_wait_for_a_latch_when_the_back_has_ended() {
+    let World { parts, here, .. } = world();
+    let fronts = here.fronts(&parts.fronts);
+    let back = fronts.register_back().expect("nobody serves it");
+    let (holder, waiter) = (front(&fronts), front(&fronts));
+    let region = here.guarded(&parts.region).of_front(&fronts);
+    let held = region.lock(holder.holder()).expect("nobody poisons it");
+    let (waits, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| waits.send(region.lock(waiter.holder()).err()).expect("it is awaited"));
+        let early = told.recv_timeout(std::time::Duration::from_millis(350));
+        assert!(early.is_err(), "a latch that is held is waited for");
+        drop(back);
+        assert_eq!(told.recv(), Ok(Some(Gone)));
+    });
+    drop(held);
+    assert!(region.lock(waiter.holder()).is_ok(), "who does not have to wait is not asked");
+}
+
 #[test]
 fn seats_are_taken_left_and_given_again() {
     let World { parts, here, there, .. } = world();

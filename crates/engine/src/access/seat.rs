@@ -39,6 +39,11 @@ impl Seat {
         self.place.holder()
     }
 
+    /// All seats.
+    pub(crate) fn fronts(&self) -> &Fronts {
+        &self.fronts
+    }
+
     /// A frame was given to this process, which is going to fill it. To be called under the region's latch,
     /// as is the next one: a process that dies held the latch, or the frame, or nothing.
     #[inline]

@@ -126,13 +126,17 @@ impl Parts {
     fn memory(&self, segment: &Segment, options: &TierOptions, seat: Seat, is_back: bool) -> Memory {
         let me = seat.holder();
         let (partition, _) = words_of(options);
+        let guarded = |part| match is_back {
+            true => segment.guarded(part),
+            false => segment.guarded(part).of_front(seat.fronts()),
+        };
         let shadow = match &self.shadows {
-            Ok((plan, part)) => Shadow::mapped(plan.clone(), segment.guarded(part), me),
+            Ok((plan, part)) => Shadow::mapped(plan.clone(), guarded(part), me),
             Err(none) => Shadow::none(none.0),
         };
-        let frames = SharedFrames::new(segment.guarded(&self.staging), me, options);
+        let frames = SharedFrames::new(guarded(&self.staging), me, options);
         Memory {
-            region: RegionMemory::Mapped(MappedRegion { area: segment.guarded(&self.region), me, partition }),
+            region: RegionMemory::Mapped(MappedRegion { area: guarded(&self.region), me, partition }),
             staging: Staging::mapped(options, frames, is_back),
             board: BoardRef::Mapped(segment.part(&self.board)),
             writes: self.bell(segment, 0),
