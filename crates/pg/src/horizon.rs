@@ -29,14 +29,12 @@
 //!    record. The flash was given up before the first change.
 
 use crate::locator::Folders;
+use crate::small_file::SmallFile;
 use crate::wal::show;
 use entresol_core::{HorizonAt, KeptCheckpoint, KeptCheckpoints, LogBound, Lsn};
 use entresol_format::checksum;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, Write as _};
-use std::path::PathBuf;
 
 const HEAD: &str = "entresol horizon 1\n";
 
@@ -124,12 +122,12 @@ fn lsn_of(text: &str) -> Option<u64> {
 
 /// The file.
 #[derive(Clone, Debug)]
-pub(crate) struct HorizonFile(PathBuf);
+pub(crate) struct HorizonFile(SmallFile);
 
 impl HorizonFile {
     /// In the cluster's folder.
     pub fn of(folders: &Folders) -> Self {
-        Self(folders.binding().join("horizon"))
+        Self(SmallFile::at(folders.binding().join("horizon")))
     }
 
     /// What it says. `None`: it is not there.
@@ -137,11 +135,9 @@ impl HorizonFile {
     /// # Errors
     /// A sentence.
     pub fn read(&self) -> Result<Option<Said>, String> {
-        match fs::read_to_string(&self.0) {
-            Ok(text) => Said::from_text(&text).map(Some).ok_or_else(|| self.sentence("is damaged", &"")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.sentence("cannot be read", &error)),
-        }
+        let damaged = || format!("\"{}\" is damaged", self.0.path().display());
+        let said = |bytes: Vec<u8>| str::from_utf8(&bytes).ok().and_then(Said::from_text).ok_or_else(damaged);
+        self.0.read()?.map(said).transpose()
     }
 
     /// Says it durably.
@@ -149,15 +145,7 @@ impl HorizonFile {
     /// # Errors
     /// A sentence.
     pub fn write(&self, said: &Said) -> Result<(), String> {
-        let write = || -> io::Result<()> {
-            let aside = self.0.with_extension("new");
-            let mut file = fs::File::create(&aside)?;
-            file.write_all(said.text().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(aside, &self.0)?;
-            self.sync()
-        };
-        write().map_err(|error| self.sentence("cannot be written", &error))
+        self.0.write(said.text().as_bytes())
     }
 
     /// No log replaces the flash.
@@ -165,20 +153,7 @@ impl HorizonFile {
     /// # Errors
     /// A sentence.
     pub fn remove(&self) -> Result<(), String> {
-        let removed = match fs::remove_file(&self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.and_then(|()| self.sync()),
-        };
-        removed.map_err(|error| self.sentence("cannot be removed", &error))
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        fs::File::open(self.0.parent().unwrap_or(&self.0))?.sync_all()
-    }
-
-    fn sentence(&self, what: &str, why: &dyn std::fmt::Display) -> String {
-        let sentence = format!("\"{}\" {what}: {why}", self.0.display());
-        sentence.trim_end_matches(": ").to_owned()
+        self.0.remove()
     }
 }
 
@@ -342,6 +317,7 @@ impl Horizon {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     const BOUND: u64 = 1000;
 
@@ -351,7 +327,7 @@ mod tests {
 
     fn file() -> (tempfile::TempDir, HorizonFile) {
         let folder = tempfile::tempdir().unwrap();
-        let file = HorizonFile(folder.path().join("horizon"));
+        let file = HorizonFile(SmallFile::at(folder.path().join("horizon")));
         (folder, file)
     }
 
@@ -381,10 +357,10 @@ mod tests {
         file.write(&said).unwrap();
         assert_eq!(file.read(), Ok(Some(said.clone())));
         assert_eq!(said.horizon(), Some(checkpoint(17)));
-        let text = fs::read_to_string(&file.0).unwrap();
+        let text = fs::read_to_string(file.0.path()).unwrap();
         assert!(text.contains("checkpoint 17 22/0 21/FFFFFFD8 2\n"), "{text}");
         for (from, to) in [("17", "16"), ("lost 0/63", "lost 0/64"), (HEAD, "entresol horizon 2\n")] {
-            fs::write(&file.0, text.replacen(from, to, 1)).unwrap();
+            fs::write(file.0.path(), text.replacen(from, to, 1)).unwrap();
             assert!(file.read().unwrap_err().ends_with("is damaged"), "{from}");
         }
         file.remove().unwrap();

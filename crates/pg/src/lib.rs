@@ -68,6 +68,7 @@ mod now;
 mod opening;
 mod report;
 mod settings;
+mod small_file;
 mod stage;
 pub mod types;
 mod wal;

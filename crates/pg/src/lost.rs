@@ -13,12 +13,12 @@ use crate::horizon::{Checkpoint, HorizonFile, Newest, Record};
 use crate::locator::Folders;
 use crate::notes;
 use crate::opening::open_label;
+use crate::small_file::SmallFile;
 use crate::wal::show;
 use entresol_engine::give_up_cache;
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::path::PathBuf;
 
 /// The file's name.
 pub(crate) const SIGNAL: &str = "flash_lost.signal";
@@ -31,18 +31,12 @@ pub(crate) struct Redo {
     pub upto: Record,
 }
 
-fn signal(folders: &Folders) -> PathBuf {
-    folders.data.join(SIGNAL)
+fn signal(folders: &Folders) -> SmallFile {
+    SmallFile::at(folders.data.join(SIGNAL))
 }
 
 fn said(path: &std::path::Path, what: &str, error: &io::Error) -> String {
     format!("\"{}\" cannot be {what}: {error}", path.display())
-}
-
-fn sync_folder(folders: &Folders) -> Result<(), String> {
-    File::open(&folders.data)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|error| said(&folders.data, "synced", &error))
 }
 
 /// From the next start on, the flash is lost.
@@ -51,9 +45,7 @@ fn sync_folder(folders: &Folders) -> Result<(), String> {
 /// A sentence: no log replaces it.
 pub(crate) fn give_up(folders: &Folders) -> Result<Checkpoint, String> {
     let horizon = promise(folders)?;
-    let path = signal(folders);
-    File::create(&path).and_then(|file| file.sync_all()).map_err(|error| said(&path, "made", &error))?;
-    sync_folder(folders)?;
+    signal(folders).write(b"")?;
     Ok(horizon)
 }
 
@@ -83,7 +75,7 @@ pub(crate) fn begin(
     let file = HorizonFile::of(folders);
     let known = file.read()?;
     let before = known.as_ref().and_then(|said| said.lost);
-    if before.is_none() && !signal(folders).exists() {
+    if before.is_none() && !signal(folders).path().exists() {
         return Ok(None);
     }
     if has_target {
@@ -151,16 +143,11 @@ pub(crate) fn under_way(folders: &Folders) -> Option<Record> {
 /// # Errors
 /// A sentence.
 pub(crate) fn end(folders: &Folders) -> Result<bool, String> {
-    let path = signal(folders);
-    let was_lost = path.exists() || under_way(folders).is_some();
+    let signal = signal(folders);
+    let was_lost = signal.path().exists() || under_way(folders).is_some();
     if was_lost {
         HorizonFile::of(folders).remove()?;
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(said(&path, "removed", &error));
-            }
-            _ => sync_folder(folders)?,
-        }
+        signal.remove()?;
     }
     Ok(was_lost)
 }
@@ -206,7 +193,7 @@ mod tests {
         assert_eq!(under_way(&folders), None, "nothing is given up for a target");
         assert_eq!(begin(&folders, newest, false, SEGMENT), Ok(Some(redo)));
         // A redo that is cut off leaves the horizon in pg_control, and it counts without the signal.
-        fs::remove_file(signal(&folders)).unwrap();
+        signal(&folders).remove().unwrap();
         let horizon = checkpoint(7, 3 * SEGMENT);
         let horizon = (horizon.record, horizon.redo_point.0);
         assert_eq!(begin(&folders, horizon, false, SEGMENT), Ok(Some(redo)));

@@ -9,23 +9,22 @@
 //! which of them has the cluster's cache, and the note where the old one is.
 
 use crate::locator::Folders;
-use std::fs;
-use std::io::{self, Write};
+use crate::small_file::SmallFile;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// See the module's header.
-pub(crate) struct Moving(PathBuf);
+pub(crate) struct Moving(SmallFile);
 
 impl Moving {
     /// In the cluster's folder.
     pub fn of(folders: &Folders) -> Self {
-        Self(folders.binding().join("moving"))
+        Self(SmallFile::at(folders.binding().join("moving")))
     }
 
     /// The old and the new path.
     fn read(&self) -> Option<[PathBuf; 2]> {
-        let text = fs::read(&self.0).ok()?;
+        let text = self.0.read().ok()??;
         let mut lines = text.strip_suffix(b"\n")?.split(|byte| *byte == b'\n');
         let mut path = || Some(PathBuf::from(std::ffi::OsString::from_vec(lines.next()?.to_vec())));
         Some([path()?, path()?])
@@ -42,16 +41,7 @@ impl Moving {
     /// # Errors
     /// A sentence.
     pub fn begins(&self, from: &Path, to: &Path) -> Result<(), String> {
-        let write = || -> io::Result<()> {
-            let aside = self.0.with_extension("new");
-            let mut file = fs::File::create(&aside)?;
-            let text = [from.as_os_str().as_bytes(), b"\n", to.as_os_str().as_bytes(), b"\n"].concat();
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(aside, &self.0)?;
-            self.sync()
-        };
-        write().map_err(|error| format!("\"{}\" cannot be written: {error}", self.0.display()))
+        self.0.write(&[from.as_os_str().as_bytes(), b"\n", to.as_os_str().as_bytes(), b"\n"].concat())
     }
 
     /// No exchange is under way.
@@ -59,15 +49,7 @@ impl Moving {
     /// # Errors
     /// A sentence.
     pub fn ends(&self) -> Result<(), String> {
-        let removed = match fs::remove_file(&self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.and_then(|()| self.sync()),
-        };
-        removed.map_err(|error| format!("\"{}\" cannot be removed: {error}", self.0.display()))
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        fs::File::open(self.0.parent().unwrap_or(&self.0))?.sync_all()
+        self.0.remove()
     }
 }
 
@@ -78,13 +60,13 @@ mod tests {
     #[test]
     fn an_exchange_is_known_until_it_ends() {
         let folder = tempfile::tempdir().unwrap();
-        let moving = Moving(folder.path().join("moving"));
+        let moving = Moving(SmallFile::at(folder.path().join("moving")));
         assert_eq!(moving.from(Path::new("/b")), None);
         moving.begins(Path::new("/a"), Path::new("/b")).unwrap();
         assert_eq!(moving.from(Path::new("/b")), Some("/a".into()));
         assert_eq!(moving.from(Path::new("/a")), None, "the setting was not changed yet");
         // A note that was cut off says nothing.
-        fs::write(&moving.0, "/a\n/b").unwrap();
+        moving.0.write(b"/a\n/b").unwrap();
         assert_eq!(moving.from(Path::new("/b")), None);
         moving.ends().unwrap();
         moving.ends().unwrap();
