@@ -1,4 +1,5 @@
-//! Small files in the cluster's folders that are replaced as a whole: a crash leaves the old content or the new.
+//! Small files in the cluster's folders that are replaced as a whole: a crash leaves the old content or the
+//! new.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

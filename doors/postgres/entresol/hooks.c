@@ -140,6 +140,18 @@ detach(int code, Datum arg)
 	ent_detach();
 }
 
+/* The postmaster has ended: this process does, too, as in the server's own waits. Its locks are released. */
+static void
+end_without_postmaster(void)
+{
+	/* There a FATAL is a PANIC. */
+	if (CritSectionCount > 0)
+		proc_exit(1);
+	ereport(FATAL,
+			(errcode(ERRCODE_ADMIN_SHUTDOWN),
+			 errmsg("terminating, since the postmaster has ended")));
+}
+
 /* The cache could not do what it was asked for. */
 static void
 fail(int code)
@@ -156,13 +168,13 @@ fail(int code)
 				 lost ? errhint("%s", lost) : 0));
 	}
 	if (code == ENT_INTERRUPTED)
-		ereport(FATAL,
-				(errcode(ERRCODE_ADMIN_SHUTDOWN),
-				 errmsg("terminating, since the postmaster has ended")));
+		end_without_postmaster();
 
-	/* The worker has died, or is about to. The postmaster will end us, too. */
+	/* The worker has died, or is about to. The postmaster will end us, too, or has ended before it. */
 	for (int waited = 0; waited < PATIENCE_US && door_has_postmaster(); waited += POLL_US)
 		pg_usleep(POLL_US);
+	if (!door_has_postmaster())
+		end_without_postmaster();
 	ereport(PANIC,
 			(errcode(ERRCODE_IO_ERROR),
 			 errmsg("the flash cache has failed: %s", why)));
@@ -188,7 +200,7 @@ wait_for_state(DoorState state)
 	while (door_state() < state)
 	{
 		if (!door_has_postmaster())
-			ereport(FATAL, (errmsg("terminating, since the postmaster has ended")));
+			end_without_postmaster();
 		if (CritSectionCount == 0)
 			CHECK_FOR_INTERRUPTS();
 		pg_usleep(POLL_US);
@@ -234,7 +246,7 @@ door_attach(void)
 		if (code != ENT_CHANGED)
 			break;
 		if (!door_has_postmaster())
-			ereport(FATAL, (errmsg("terminating, since the postmaster has ended")));
+			end_without_postmaster();
 		pg_usleep(GATE_POLL_US);
 	}
 	if (code == ENT_GONE)
@@ -786,7 +798,7 @@ shutdown_hook(void)
 	while (!door_take_change(DOOR_STAYS))
 	{
 		if (!door_has_postmaster())
-			ereport(FATAL, (errmsg("terminating, since the postmaster has ended")));
+			end_without_postmaster();
 		pg_usleep(POLL_US);
 	}
 	if (door_state() == DOOR_OFF)

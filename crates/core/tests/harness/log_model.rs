@@ -218,12 +218,11 @@ impl Model for LogModel {
     }
 
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission) {
-        // If the log is kept, what has left the cache as it is does not enter as a dirty page again.
         let is_dirty = |version: &Version| version.page == page && version.dirty && !version.forgotten;
         let dirty = dirty && (fdirty || !self.config.keeps_bases || self.versions.values().any(is_dirty));
         let newest = self.newest(page);
-        if let Some(version) = newest.and_then(|newest| self.versions.get_mut(&newest)) {
-            self.evidence.given_up(&mut version.note, version.dirty && got != Admission::Full, fdirty);
+        if let Some(Version { note, dirty, .. }) = newest.and_then(|newest| self.versions.get_mut(&newest)) {
+            self.evidence.given_up(note, *dirty && got != Admission::Full, fdirty);
         }
         let enqueue = fdirty || newest.is_none();
         if self.is_kept_out(page, dirty, fdirty) {

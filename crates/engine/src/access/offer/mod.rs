@@ -133,8 +133,8 @@ impl Offers {
         self.admission_of(*victim, read, false).map(|(admission, _)| admission)
     }
 
-    /// As [`Offers::admission`]; `must_enter`: though the policy would keep the page out. Returned is the page
-    /// as it enters, too.
+    /// As [`Offers::admission`]; `must_enter`: though the policy would keep the page out. Returned is the
+    /// page as it enters, too.
     fn admission_of(
         &self,
         victim: Victim,
