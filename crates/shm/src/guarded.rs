@@ -51,8 +51,8 @@ impl Guarded {
         Self { latches, areas, words: part.words, stride: part.stride, rank: part.rank, back: None }
     }
 
-    /// For a front: when the back has ended, a holder may have ended with it, and no process would find that.
-    /// Then the caller does not wait for ever, and the latch counts as gone.
+    /// For a front. A holder may end together with the back, which looks for such holders. So when the back
+    /// has ended, a latch that is held counts as gone.
     pub fn of_front(self, fronts: &Fronts) -> Self {
         Self { back: Some(fronts.clone()), ..self }
     }

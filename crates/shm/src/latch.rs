@@ -90,8 +90,8 @@ impl Latch {
         self.lock_while(me, || true)
     }
 
-    /// As [`Latch::lock`]. `may_come`: whether a holder that has ended would be found, and the latch
-    /// poisoned; it is asked after waits in vain.
+    /// As [`Latch::lock`]. `may_come`: whether the latch may still become free. It is asked after waits in
+    /// vain.
     ///
     /// # Errors
     /// [`Gone`]: also if `may_come` says no.

@@ -47,8 +47,8 @@ CREATE FUNCTION entresol_state(OUT state text, OUT mode text, OUT reason text, O
 RETURNS record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 
 -- What a loss of the flash means now: whether the cluster survives it, from where on WAL replaces it, how many bytes of WAL
--- would be replayed, how many dirty pages need more of WAL than a crash does, and how many seconds the replay would take: as
--- the pages of the last one, or as the WAL of the last redo.
+-- would be replayed, how many dirty pages need more of WAL than a crash does, and how many seconds the replay would take.
+-- That is estimated by pages from the last replay; before the first one by bytes from the last redo with the flash.
 CREATE FUNCTION entresol_flash_loss(OUT flash_loss text, OUT horizon pg_lsn, OUT wal_to_replay bigint, OUT pages_behind bigint,
     OUT replay_seconds double precision)
 RETURNS record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;

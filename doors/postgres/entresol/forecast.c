@@ -64,8 +64,8 @@ door_note_redo(XLogRecPtr upto, bool replaced)
 }
 
 /*
- * About how many pages were handed down since WAL was at "from", by the mark next to it. 0: there is none from before
- * the last segment.
+ * About how many pages were handed down since WAL was at "from": counted from the nearest mark on, and scaled. 0: no mark
+ * is a segment old.
  */
 static uint64
 handed_down_since(XLogRecPtr from, XLogRecPtr now)
