@@ -179,17 +179,18 @@ impl<'r> SlotLists<'r> {
         self.slot(self.next_of(self.head(list)))
     }
 
+    /// The slots of `list`, from its first.
+    pub(crate) fn slots_of(&self, list: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut at = self.head(list);
+        std::iter::from_fn(move || {
+            at = self.slot(self.next_of(at))?;
+            Some(at)
+        })
+    }
+
     /// The first slot of `list` for which `wanted` holds.
     pub(crate) fn first_where(&self, list: u32, wanted: impl Fn(u32) -> bool) -> Option<u32> {
-        let node = self.head(list);
-        let mut at = self.next_of(node);
-        while at != node {
-            if wanted(at) {
-                return Some(at);
-            }
-            at = self.next_of(at);
-        }
-        None
+        self.slots_of(list).find(|slot| wanted(*slot))
     }
 
     /// Counts the writes to `slot`.

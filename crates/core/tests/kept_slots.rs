@@ -84,7 +84,8 @@ impl World {
         let sizes =
             Config { group_pages, staging_groups: 2 + choices.below(3), ..Config::new(policy, 1 << 20) };
         let slots = sizes.slots_min() + choices.below(64);
-        let config = Config { slots, history: slots, keeps_slots: true, proofs: true, ..sizes };
+        let set_slots = [1, 3, 16, 512][choices.below(4) as usize];
+        let config = Config { slots, history: slots, set_slots, keeps_slots: true, proofs: true, ..sizes };
         let pages = slots as usize / 2 + choices.below(2 * slots) as usize;
         let mut world = Self {
             config,
@@ -465,6 +466,6 @@ fn run(policy: PolicyKind) {
 #[test]
 fn every_policy_survives_power_failures() {
     let policies = PolicyKind::ALL.into_iter().filter(|policy| policy.may_keep_slots());
-    assert!(policies.clone().count() >= 7);
+    assert!(policies.clone().count() >= 8);
     policies.for_each(run);
 }

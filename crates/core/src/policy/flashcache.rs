@@ -17,9 +17,9 @@
 //!
 //! Deviations: the paper gives only "populate on every miss", the modes and 24 bytes a block. Sets, FIFO and
 //! the dirty share are flashcache's documented defaults. The dirty share is counted over the whole cache, not
-//! for each set. The last set is larger if the slots are no multiple of a set. flashcache's metadata blocks,
-//! written for each dirty page in write-back, are not kept: the database's log redoes the changes that a
-//! crash loses.
+//! for each set. The last set is larger if the slots are no multiple of a set. Of flashcache's metadata
+//! blocks, written for each dirty page in write-back, slots that survive a crash have the like, one for each
+//! batch. Without them the database's log redoes the changes that a crash loses.
 
 use super::{Decision, Lists, Offer, Policy, SlotFacts, SlotPolicy, shared};
 use crate::PageId;

@@ -2,7 +2,7 @@
 //! dispatch to a policy's code.
 
 use super::{
-    Directory, Facts, Lists, LogPolicy, Placement, PlacementFacts, Policy, SlotPolicy, Survives, policy_table,
+    Directory, Facts, LogPolicy, Placement, PlacementFacts, Policy, SlotPolicy, Survives, policy_table,
 };
 use crate::mode::Mode;
 
@@ -151,12 +151,12 @@ impl PolicyKind {
         self.facts().directory()
     }
 
-    /// Whether its slots can survive a crash ([`Config::keeps_slots`](crate::Config)): it places a page in
-    /// any slot, takes dirty pages, and leaves nothing else on flash.
+    /// Whether its slots can survive a crash ([`Config::keeps_slots`](crate::Config)): it takes dirty pages,
+    /// and leaves nothing else on flash.
     pub const fn may_keep_slots(self) -> bool {
         with_policy!(self, P => Log: false, Slots: {
             let facts = <P as SlotPolicy>::FACTS;
-            !facts.clean_only && matches!(facts.survives, Survives::Never) && !matches!(facts.lists, Lists::OfSets)
+            !facts.clean_only && matches!(facts.survives, Survives::Never)
         })
     }
 

@@ -186,10 +186,11 @@ impl SlotTable<'_> {
         let records_wanted = batches.taken < batches.wanted;
         self.finish_overtaken(contents);
         let target = batch_pages(contents);
-        let (mut ready, mut wanted) = (0, records_wanted);
+        let (mut ready, mut placeable, mut wanted) = (0, 0, records_wanted);
         for position in contents.staging.positions() {
             if waits_for_slot(contents, position) {
                 ready += 1;
+                placeable += u64::from(self.has_free_for(contents, position));
                 wanted |= position < self.head.checkpoint;
                 if ready == target {
                     break;
@@ -198,13 +199,15 @@ impl SlotTable<'_> {
         }
         let batches = self.batches.as_deref()?;
         let leave = batches.left > batches.taken;
-        let room = ready.min(self.head.free.into());
+        let room = placeable.min(self.head.free.into());
         let is_crowded = u64::from(contents.staging.window.used) + target > contents.staging.pages();
+        // Without sets no page has room, with sets those that are ready may be few.
+        let is_pressing = wanted || is_crowded || ready >= target || !self.in_sets;
         // With few free slots, those of the batches under way are waited for.
         let is_worthwhile = room == ready || !batches.any_under_way();
         let is_due = match () {
             () if batches.next < batches.repeat_to && !batches.any_under_way() => true,
-            () if room == 0 => leave && (records_wanted || ready > 0),
+            () if room == 0 => leave && (records_wanted || ready > 0 && is_pressing),
             () if wanted => true,
             () => (ready >= target || is_crowded) && is_worthwhile,
         };
@@ -215,8 +218,11 @@ impl SlotTable<'_> {
             if pages.len() as u64 == target {
                 break;
             }
-            if waits_for_slot(contents, position) && !self.place_in_batch(contents, position, pages) {
+            if !self.in_sets && self.head.free == 0 {
                 break;
+            }
+            if waits_for_slot(contents, position) {
+                self.place_in_batch(contents, position, pages);
             }
         }
         self.begin_batch(contents, at);
@@ -239,18 +245,19 @@ impl SlotTable<'_> {
         contents.staging.retire(1);
     }
 
-    /// Gives the page at `position` a free slot. False: there is none.
-    fn place_in_batch(&mut self, contents: &mut Contents<'_>, position: u64, pages: &mut WritePages) -> bool {
+    /// Gives the page at `position` a free slot, if one is there for it.
+    fn place_in_batch(&mut self, contents: &mut Contents<'_>, position: u64, pages: &mut WritePages) {
         let frame = contents.staging.frame_of(position);
         let entry = contents.pages.directory.staged_entry(frame);
         let page = contents.pages.directory.entry(entry).page();
-        let Some(slot) = self.pop_free(&mut contents.pages, page) else { return false };
+        let Some(slot) = self.pop_free(&mut contents.pages, page) else { return };
         let directory = &mut contents.pages.directory;
-        if let Some(older) = directory.find_on_flash(page) {
-            directory.entry_mut(older).raise(BUSY);
+        match directory.find_on_flash(page) {
+            Some(older) => directory.entry_mut(older).raise(BUSY),
+            None if self.in_sets => self.replace_in_set(contents, page),
+            None => {}
         }
         pages.push(write_of(contents, position, slot));
-        true
     }
 
     /// The batch at `at` begins, and takes leaving slots.
@@ -300,6 +307,7 @@ impl SlotTable<'_> {
                 batches.filter[place_in_filter(entry.page())] -= 1;
             }
             self.push_free(&mut contents.pages, slot);
+            self.dequeue_ends(slot);
             slot = entry.next();
         }
         contents.staging.retire(1);

@@ -1,14 +1,12 @@
 //! Dequeues of slot placement: slots are emptied, and dirty pages copied to disk.
 
 use super::batches::Batches;
-use super::write::{Place, is_overtaken, place_of};
 use super::{SlotTable, Slots};
 use crate::contents::Contents;
 use crate::job::{BackgroundJob, CleanPage, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::pages::Pages;
 use crate::policy::{Policy, SlotPolicy, ask, ask_slots};
 use crate::slot::{BUSY, DIRTY, VALID};
-use crate::staging::FrameState;
 use crate::{PageId, SlotId};
 
 impl Slots<'_> {
@@ -106,58 +104,12 @@ impl SlotTable<'_> {
         }
     }
 
-    /// A dirty page that blocks a staged one, and has no dequeue under way yet.
-    fn dequeue_for_waiting(&mut self, contents: &mut Contents<'_>) -> Option<(u32, Fate)> {
-        contents.staging.positions().find_map(|position| self.dequeue_for(contents, position))
-    }
-
-    /// A dirty page that blocks the one at `position`.
-    fn dequeue_for(&mut self, contents: &mut Contents<'_>, position: u64) -> Option<(u32, Fate)> {
-        let Contents { staging, pages, policy, decisions, .. } = contents;
-        let frame = staging.frame_of(position);
-        let entry = pages.directory.staged_entry(frame);
-        if !staging.frame(frame).is(FrameState::Ready)
-            || self.emptied_for[frame as usize] != 0
-            || is_overtaken(&pages.directory, entry)
-        {
-            return None;
-        }
-        let page = pages.directory.entry(entry).page();
-        let none_free = pages.lists.first_of(pages.sets.free_list(pages.sets.of_page(page))).is_none();
-        if !none_free || place_of(&pages.directory, staging, entry) != Place::New {
-            return None;
-        }
-        let slot = ask_slots!(policy, P, memory => P::victim_for(pages, memory, page))?;
-        let fate = pages.fate_without_chance(slot);
-        if fate == Fate::Drop {
-            return None; // it is emptied when the page is written
-        }
-        decisions.note((slot as u64) << 2 | fate as u64);
-        self.emptied_for[frame as usize] = slot + 1;
-        Some((slot, fate))
-    }
-
-    /// Whether a staged page may be waiting for a slot for which no dequeue has been started.
-    pub(crate) fn waits_for_background(&self, contents: &Contents<'_>) -> bool {
-        let waits = |frame: u32| {
-            contents.staging.frame(frame).is(FrameState::Ready) && self.emptied_for[frame as usize] == 0
-        };
-        self.batch_waits_for_background(contents)
-            || self.in_sets && contents.staging.positions().map(|at| contents.staging.frame_of(at)).any(waits)
-    }
-
     /// The page in the slot of `ticket` is durable on disk.
     pub(crate) fn dequeued(&mut self, contents: &mut Contents<'_>, ticket: Ticket) {
         self.head.dequeuing -= 1;
         self.empty(contents, ticket.0);
-        self.dequeue_ends(ticket.0);
-    }
-
-    /// No staged page waits for the dequeue of `slot` any more.
-    fn dequeue_ends(&mut self, slot: u32) {
-        if self.in_sets {
-            let waits = self.emptied_for.iter_mut().find(|emptied| **emptied == slot + 1);
-            waits.into_iter().for_each(|emptied| *emptied = 0);
+        if self.batches.is_none() {
+            self.dequeue_ends(ticket.0);
         }
     }
 }

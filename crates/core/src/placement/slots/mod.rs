@@ -14,19 +14,21 @@
 //! - Each slot has a byte that counts its writes, and keeps its value when the slot is emptied. In the stamp
 //!   of a page it replaces the lowest byte of the position. So a page left by a lost or misdirected write is
 //!   distinguished from the expected one.
-//! - Policies with sets keep the free slots of each set in a list, numbered after those of the pages. The
-//!   others keep all free slots in one chain.
+//! - Policies with sets keep the free slots of each set in a list, numbered after those of the pages
+//!   ([`in_sets`]). The others keep all free slots in one chain.
 //!
 //! Invariants:
 //! - A slot is valid, or free, or new: busy with its first write. One that leaves is busy, too. `free` counts
 //!   the free slots, `dequeuing` the dequeues.
 //! - The valid slots are those in the policy's lists, each in one list.
 //! - With sets, pages and free slots are in their set and in the set's lists.
-//! - At most one dequeue is under way for a staged page. `emptied_for` names its slot until the dequeue ends.
+//! - At most one dequeue is under way for a staged page. `emptied_for` names its slot until the dequeue ends
+//!   or, if slots survive a crash, until the slot is free.
 
 mod batches;
 mod bypass;
 mod dequeue;
+mod in_sets;
 mod restore;
 mod write;
 
