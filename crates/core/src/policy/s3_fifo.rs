@@ -60,12 +60,12 @@ struct Queues {
 }
 
 const QUEUES: SectionPlan = SectionPlan::one::<Queues>("queues");
-const GHOSTS: SectionPlan = SectionPlan::many::<u32>("ghosts", |sizes| words_for(sizes.slots));
+const GHOSTS: SectionPlan = SectionPlan::many::<u16>("ghosts", |sizes| words_for(sizes.slots));
 
 /// The pages of the small queue, counted, and the remembered ones.
 pub(crate) struct SmallAndGhosts<'r> {
     queues: &'r mut Queues,
-    ghosts: Ghosts<'r>,
+    ghosts: Ghosts<'r, u16>,
 }
 
 impl<'r> Memory<'r> for SmallAndGhosts<'r> {
