@@ -5,7 +5,11 @@
 //! published after the copy.
 
 use crate::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::mapping::Shared;
+use crate::mapping::{Mapping, Shared};
+use crate::plan::Place;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, fence};
 
 /// Bytes of a word.
@@ -31,6 +35,17 @@ unsafe impl crate::Shareable for Word {
 impl Bytes {
     pub(crate) fn new(words: Shared<[Word]>) -> Self {
         Self { words }
+    }
+
+    /// The first `length` bytes of a file, a multiple of 8, without a plan. The file has them, and its room: a
+    /// page that cannot be had is a signal (SIGBUS), which ends the program.
+    ///
+    /// # Errors
+    /// If the file cannot be mapped.
+    pub fn of_file(file: impl AsFd, length: usize) -> io::Result<Self> {
+        let memory = Arc::new(Mapping::of_file(file, length)?);
+        let words = length / WORD;
+        Ok(Self::new(Shared::many(&memory, &Place { plan: 0, offset: 0, bytes: words * WORD }, words)))
     }
 
     /// Bytes of the area.

@@ -4,6 +4,7 @@
 //! A new file has a head before it has its size. So a file that is not empty and has no head is no journal,
 //! whatever a kill has cut off.
 
+use super::in_memory::InMemory;
 use super::record::{HEAD_BYTES, Head, NAMES_AT, NAMES_BYTES};
 use super::{HEADS, Identity, Journal, Names, Origin, Parts, RING_AT};
 use crate::open::device_error;
@@ -143,15 +144,17 @@ pub(crate) fn open_file(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenEr
         }
     };
     let device = |options| FileDevice::open(path, options).map_err(|error| refuse(error.to_string()));
-    if !is_new {
+    let options = if is_new {
+        let bytes = config.journal_bytes;
+        make(path, bytes, length).map_err(|error| {
+            refuse(format!("cannot be made ({error}); set `journal` to another path, or to \"\""))
+        })?;
+        FileOptions::create(bytes)
+    } else {
         // The file of a killed server is used unchanged.
-        return Ok(Arc::new(device(FileOptions { is_direct_wanted: false, ..FileOptions::existing() })?));
-    }
-    let bytes = config.journal_bytes;
-    make(path, bytes, length).map_err(|error| {
-        refuse(format!("cannot be made ({error}); set `journal` to another path, or to \"\""))
-    })?;
-    Ok(Arc::new(device(FileOptions { is_direct_wanted: false, ..FileOptions::create(bytes) })?))
+        FileOptions::existing()
+    };
+    Ok(InMemory::or_file(device(FileOptions { is_direct_wanted: false, ..options })?, path))
 }
 
 /// A head that says that there is nothing, in a file without more. Refused if another program has just made

@@ -25,11 +25,13 @@
 //! | file | what it does |
 //! |---|---|
 //! | `file` | the file of a journal: making, opening and removing it |
+//! | `in_memory` | a file in memory as a device, without system calls |
 //! | `owner` | commands of an owner: list journals, and say whose they are |
 //! | `parts` | the identity of a volume's parts, to distinguish copies |
 //! | `record` | the bytes |
 
 mod file;
+mod in_memory;
 mod owner;
 mod parts;
 mod record;
