@@ -258,11 +258,10 @@ fn a_caller_that_is_interrupted_waits_no_longer() {
     };
     let front = SharedFront::attach(&world.sharing, &world.path("flash"), &world.options, &attach).unwrap();
     front.flush().unwrap();
-    // The back ends, and nobody answers.
     IS_INTERRUPTED.store(true, SeqCst);
-    let outcomes: Vec<_> = (0..100).map(|_| front.flush()).collect();
-    assert!(outcomes.iter().any(|outcome| matches!(outcome, Err(TierError::Interrupted))), "{outcomes:?}");
-    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(TierError::Interrupted))));
+    // The back may answer before the caller looks.
+    let ends = (0..100_000).map(|_| front.flush()).find(|outcome| outcome.is_err());
+    assert!(matches!(ends, Some(Err(TierError::Interrupted))), "{ends:?}");
     drop(front);
     tier.close().unwrap();
 }
