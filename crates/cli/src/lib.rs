@@ -17,6 +17,8 @@ mod failure;
 mod log;
 mod output;
 mod progress;
+#[cfg(feature = "torture")]
+mod told;
 
 use args::{Bench, Cli, Command, InspectWhat};
 use clap::Parser;

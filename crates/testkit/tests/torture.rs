@@ -16,7 +16,7 @@ const QUICK_STATES: u64 = 250;
 
 fn survive(target: Target, effort: Effort, states: u64) {
     let options = TortureOptions { targets: vec![target], effort, ..TortureOptions::new(seed(), states) };
-    let report = torture(&options);
+    let report = torture(&options, &|_| ());
     println!("{report}");
     report.expect_sound();
     assert!(report.tally.states() >= states, "{report}");
@@ -119,6 +119,6 @@ fn what_was_found_before_stays_mended() {
     for (system, seed, run) in found {
         let targets = Target::named(system);
         let options = TortureOptions { only: Some(run), targets, ..TortureOptions::new(seed, 1) };
-        torture(&options).expect_sound();
+        torture(&options, &|_| ()).expect_sound();
     }
 }

@@ -3,6 +3,7 @@
 use crate::args::TortureArgs;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
+use crate::told::Told;
 use entresol_core::PolicyKind;
 use entresol_testkit::raw::{Kind, RawTorture};
 use entresol_testkit::torture::{DEVICES, Tally, Target, TortureOptions, TortureReport, torture};
@@ -39,7 +40,9 @@ pub fn run(args: &TortureArgs) -> Result<(), Failure> {
         targets,
         ..defaults
     };
-    let report = torture(&options);
+    let counted = Told::new("torture", "crash states", options.states);
+    let report = torture(&options, &|states| counted.show(states));
+    drop(counted);
     if let Some(file) = file {
         let json = serde_json::to_string_pretty(&Json::of(&report)).map_err(anyhow::Error::from)?;
         file.write(format!("{json}\n").as_bytes())?;
@@ -70,7 +73,10 @@ fn torture_raw(args: &TortureArgs, kind: Option<Kind>) -> Result<(), Failure> {
     };
     let names = args.systems.iter().filter(|name| *name != "all");
     let policies = names.map(policy).collect::<Result<Vec<_>, _>>()?;
-    let report = RawTorture { kind, policies, seed: args.seed, states, time: args.seconds, threads }.run();
+    let counted = Told::new("torture", "crash states", (states < u64::MAX).then_some(states));
+    let torture = RawTorture { kind, policies, seed: args.seed, states, time: args.seconds, threads };
+    let report = torture.run(&|states| counted.show(states));
+    drop(counted);
     output::print(&format!("{report}\n"))?;
     report.violation.map_or(Ok(()), |what| Err(Failure::Check(what)))
 }

@@ -251,7 +251,7 @@ impl Hunt {
             shrink: false,
             ..TortureOptions::new(seed, STATES)
         };
-        let report = torture(&options);
+        let report = torture(&options, &|_| ());
         self.states += report.tally.states();
         self.evidence = report.violations.first().map(|violation| violation.to_string());
     }

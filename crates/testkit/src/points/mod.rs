@@ -108,7 +108,8 @@ const fn played(name: &'static str, run: fn(u64) -> Result<(), String>) -> Run {
 fn tortured(names: &[&str], effort: Effort, stores: bool, states: u64, seed: u64) -> Result<(), String> {
     let targets = names.iter().flat_map(|name| Target::named(name)).collect();
     let usual = TortureOptions::new(seed, states);
-    let report = torture(&TortureOptions { targets, effort, stores, threads: 1, shrink: false, ..usual });
+    let report =
+        torture(&TortureOptions { targets, effort, stores, threads: 1, shrink: false, ..usual }, &|_| ());
     report.violations.first().map_or(Ok(()), |violation| Err(violation.to_string()))
 }
 

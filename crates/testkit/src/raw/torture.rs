@@ -42,8 +42,9 @@ pub struct RawReport {
 }
 
 impl RawTorture {
-    /// Runs until something is wrong, or enough was done.
-    pub fn run(&self) -> RawReport {
+    /// Runs until something is wrong, or enough was done. `watch` is told how many crash states there were,
+    /// after each cache.
+    pub fn run(&self, watch: &(dyn Fn(u64) + Sync)) -> RawReport {
         let begin = Instant::now();
         let is_one = |cache: &Cache| cache.policy.is_some_and(|policy| self.policies.contains(&policy));
         let is_wanted = |cache: &Cache| {
@@ -67,6 +68,7 @@ impl RawTorture {
                 if report.violation.is_some() || report.sum.states >= self.states {
                     over.store(true, Relaxed);
                 }
+                watch(report.sum.states);
             }
         };
         std::thread::scope(|scope| (0..self.threads).for_each(|_| _ = scope.spawn(one)));

@@ -202,11 +202,11 @@ struct Desk {
     report: TortureReport,
 }
 
-/// Runs the torture.
+/// Runs the torture. `watch` is told how many states have been recovered, after each run.
 ///
 /// # Panics
 /// If there are no targets.
-pub fn torture(options: &TortureOptions) -> TortureReport {
+pub fn torture(options: &TortureOptions, watch: &(dyn Fn(u64) + Sync)) -> TortureReport {
     assert!(!options.targets.is_empty(), "there is something to torture");
     let began = Instant::now();
     let first = options.only.unwrap_or(0);
@@ -224,6 +224,7 @@ pub fn torture(options: &TortureOptions) -> TortureReport {
                     if desk.take_in(options) || options.only.is_some() {
                         ends.store(true, Relaxed);
                     }
+                    watch(desk.report.tally.states());
                 }
             });
         }
