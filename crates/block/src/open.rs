@@ -235,7 +235,7 @@ fn as_found(config: &VolumeConfig, wanted: CacheOptions) -> Result<(CacheOptions
     let (is_same, bytes) = match &wanted {
         CacheOptions::Pages(wanted) => {
             let is_same =
-                wanted.policy.finds_pages_of(found.policy) && wanted.keeps_slots == found.keeps_slots;
+                wanted.policy.finds_pages_of(found.policy) && wanted.directory() == found.directory();
             (is_same, flash_bytes(wanted))
         }
         CacheOptions::Fragments(wanted) => (false, wanted.flash_bytes()),
@@ -261,14 +261,18 @@ fn as_found(config: &VolumeConfig, wanted: CacheOptions) -> Result<(CacheOptions
         return Ok((wanted, Vec::new()));
     }
     let wanted = if fits { wanted } else { config.options_for(capacity)? };
-    let told = format!(
-        "the cache on flash was of the policy {} in {}, the configuration names {} in {}: all dirty pages were copied to \
-         disk, and the cache was emptied",
-        found.policy.name(),
-        found.mode.name(),
-        wanted.policy(),
-        wanted.mode().name()
-    );
+    let told = match is_policy_same && wanted.mode() == found.mode {
+        true => "the cache on flash was made by a release that begins with an empty one after each restart: it was made anew"
+            .to_owned(),
+        false => format!(
+            "the cache on flash was of the policy {} in {}, the configuration names {} in {}: all dirty pages were copied to \
+             disk, and the cache was emptied",
+            found.policy.name(),
+            found.mode.name(),
+            wanted.policy(),
+            wanted.mode().name()
+        ),
+    };
     let (volume, mut notices) = open_cache(config, found.into())?;
     volume.detach(Loss::Refused).map_err(|error| losing(error, config.page_bytes))?;
     volume.close()?;

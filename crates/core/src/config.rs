@@ -1,7 +1,7 @@
 //! The configuration of a partition. All sizes are fixed by it, once.
 
 use crate::placement::{GROUPS_AHEAD_MIN, groups_ahead, spare_groups};
-use crate::policy::{Directory, Placement, PolicyKind};
+use crate::policy::{Placement, PolicyKind};
 use crate::sizes::{DEQUEUES_MAX, DEQUEUES_USUAL, GROUP_PAGES_MAX, STAGING_GROUPS_MAX, Sizes};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -90,11 +90,6 @@ impl Config {
             keeps_slots,
             bases,
         }
-    }
-
-    /// The part of the directory that survives on flash.
-    pub const fn directory(&self) -> Directory {
-        if self.keeps_slots { Directory::Batches } else { self.policy.directory() }
     }
 
     /// Lists that the policy keeps.

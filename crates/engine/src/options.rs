@@ -61,7 +61,8 @@ pub struct TierOptions {
     /// With log placement: changed pages enter even if the policy would keep them out, since their owner's
     /// own writes to disk are not known to be durable.
     pub takes_changes: bool,
-    /// With slot placement and write-back: what is in the slots survives a crash, dirty pages too.
+    /// With slot placement: what is in the slots survives. In write-back a crash, dirty pages too. Of raw pages
+    /// in write-through or write-around a shutdown: after a crash the cache is empty.
     pub keeps_slots: bool,
     /// The owner's log can replace the flash: the cache knows how much of that log the disk needs then
     /// ([`Layer::checkpoint_complete`](crate::Layer::checkpoint_complete)). Where no dirty page survives a
@@ -203,10 +204,20 @@ impl TierOptions {
             proofs: self.page_format.keeps_proofs(),
             refusals: self.disk_errors == DiskErrors::TryAgain && self.policy.placement() == Placement::Log,
             dequeues: self.dequeues(),
-            keeps_slots: self.keeps_slots,
+            keeps_slots: self.keeps_batches(),
             keeps_bases: self.keeps_bases && self.dirty_possible() && !self.keeps_slots,
             ..Config::new(self.policy, self.slots)
         }
+    }
+
+    /// The part of the directory that survives on flash.
+    pub const fn directory(&self) -> Directory {
+        self.policy.directory_in(self.mode, self.keeps_slots)
+    }
+
+    /// Whether what is in the slots survives a crash.
+    pub(crate) const fn keeps_batches(&self) -> bool {
+        matches!(self.directory(), Directory::Batches)
     }
 
     /// Dequeues that may be under way at once: one for each background task, within bounds.
@@ -223,7 +234,15 @@ impl TierOptions {
     /// The layout of the flash device.
     pub fn layout(&self) -> Layout {
         let objects = objects_config(self, Uuid::NIL).map_or(0, |objects| objects.blocks());
-        Layout::new(&self.config(), self.page_format, self.page_bytes, self.segment_entries, objects.into())
+        let Self { page_format, page_bytes, segment_entries, .. } = *self;
+        Layout::new(
+            &self.config(),
+            self.directory(),
+            page_format,
+            page_bytes,
+            segment_entries,
+            objects.into(),
+        )
     }
 
     /// Blocks of the log of the table of objects.
@@ -314,8 +333,8 @@ impl TierOptions {
         if page_format == PageFormat::Native || policy.placement() == Placement::Log {
             return Ok(());
         }
-        let why = match self.config().directory() {
-            Directory::Batches if page_format.keeps_proofs() => return Ok(()),
+        let why = match self.directory() {
+            Directory::Batches | Directory::SegmentsAtShutdown if page_format.keeps_proofs() => return Ok(()),
             _ if !page_format.keeps_proofs() => {
                 "keeps one byte of a page's version in memory, and the page has no room for the rest; choose face, face-gr, face-gsc \
                  or reuse"
@@ -335,18 +354,26 @@ impl TierOptions {
     /// Checks that the policy allows the mode.
     fn validate_mode(&self) -> Result<(), TierError> {
         let (policy, mode) = (self.policy, self.mode);
-        if self.keeps_slots && mode != Mode::WriteBack {
-            return Err(TierError::Config(format!(
+        if let Some(why_not) = policy.refusal(mode) {
+            let (mode, policy) = (mode.name(), policy.name());
+            return Err(TierError::Config(format!("mode {mode} is not possible: policy {policy} {why_not}")));
+        }
+        let is_of_a_log = !self.page_format.has_no_owner_with_a_log();
+        match mode {
+            _ if !self.keeps_slots => Ok(()),
+            // The configuration of the core says which policies can.
+            Mode::WriteBack => Ok(()),
+            _ if is_of_a_log => Err(TierError::Config(format!(
                 "slots that survive a crash are not possible in mode {}; choose write-back, or do without",
                 mode.name()
-            )));
+            ))),
+            _ if policy.may_keep_slots_in(mode) => Ok(()),
+            _ => Err(TierError::Config(format!(
+                "slots that survive a shutdown are not possible with policy {} in mode {}; choose lru or reuse-slots",
+                policy.name(),
+                mode.name()
+            ))),
         }
-        let Some(why_not) = policy.refusal(mode) else { return Ok(()) };
-        Err(TierError::Config(format!(
-            "mode {} is not possible: policy {} {why_not}",
-            mode.name(),
-            policy.name()
-        )))
     }
 
     /// Whether changed pages may be on disk alone, because the policy keeps them out.

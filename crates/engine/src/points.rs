@@ -50,6 +50,8 @@ entresol_runtime::coverage_points! {
     SUMMARY_ERASED = "recover: a torn summary beyond the rear is erased";
     REPAIRED = "recover: summaries are repaired";
     SNAPSHOT_REPAIRED = "recover: a snapshot of objects is made whole in both copies";
+    SHUTDOWN_MISSED = "recover: slots of a cache that was not closed are empty";
+    SHUTDOWN_SEGMENT_LEFT_OUT = "recover: a segment of a shutdown is damaged or of another one, its slots are empty";
     DIRECTORY_DIRTY = "recover: the directory of a shutdown names dirty pages";
     DIRECTORY_REPAIRED = "recover: damaged blocks of the slot directory are written as empty";
     UNSURE_DESTAGED = "recover: write-through copies to disk what is unsure";

@@ -20,7 +20,7 @@ fn policies_that_need_what_is_in_slots_refuse_raw_pages() {
             let postgres = TierOptions { page_format, page_bytes: 8192, ..native.clone() };
             let small = TierOptions { page_format, page_bytes: 4096, ..native.clone() };
             let kept = TierOptions { keeps_slots: true, ..raw.clone() };
-            let may_keep = policy.may_keep_slots() && mode == Mode::WriteBack;
+            let may_keep = policy.may_keep_slots_in(mode) && policy.refusal(mode).is_none();
             assert_eq!(kept.validate().is_ok(), may_keep, "{} {}", policy.name(), mode.name());
             let (native, raw) = (native.validate(), raw.validate());
             if native.is_err() {

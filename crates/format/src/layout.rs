@@ -4,7 +4,7 @@
 //!   0         64 KiB                  1 MiB boundary
 //!   │ 4 super- │ log: ring of segments │ log placement: groups, each a summary, its pages, and a summary
 //!   │ blocks   │ slots: directory, or  │ slot placement: slots
-//!   │          │ segments and batches  │
+//!   │          │ segments (and batches)│
 //! ```
 //!
 //! After the log's segments is the table of objects, if there is one: two copies, each of two areas for
@@ -55,6 +55,8 @@ pub struct Layout {
     temperatures: u64,
     /// Places for summaries of batches.
     batches: u64,
+    /// Copies of a segment of slots.
+    slots_copies: u64,
     slots: u32,
     group_pages: u32,
     page_bytes: u32,
@@ -72,10 +74,11 @@ impl Layout {
         self.page_bytes
     }
 
-    /// The layout of a partition with pages of `page_bytes` and segments of `segment_entries`, and with a
-    /// table of objects that takes so many blocks (0: without).
+    /// The layout of a partition of which `directory` survives, with pages of `page_bytes` and segments of
+    /// `segment_entries`, and with a table of objects that takes so many blocks (0: without).
     pub fn new(
         config: &Config,
+        directory: Directory,
         page_format: PageFormat,
         page_bytes: u32,
         segment_entries: u32,
@@ -83,23 +86,32 @@ impl Layout {
     ) -> Self {
         let mut layout = Self {
             placement: config.policy.placement(),
-            directory: match config.directory() {
+            directory: match directory {
                 Directory::Slots | Directory::AtShutdown => config.slots.div_ceil(BLOCK_ENTRIES).into(),
-                Directory::Log | Directory::Batches | Directory::None => 0,
+                Directory::Log | Directory::Batches | Directory::SegmentsAtShutdown | Directory::None => 0,
             },
             temperatures: if config.policy.facts().slots().is_some_and(|slots| slots.keeps_temperatures) {
                 1 + (u64::from(config.slots) * 4).div_ceil(BLOCK)
             } else {
                 0
             },
-            batches: match config.directory() {
+            batches: match directory {
                 Directory::Batches => (u64::from(config.slots) / SLOTS_OF_A_PLACE).max(PLACES_MIN),
+                _ => 0,
+            },
+            slots_copies: match directory {
+                Directory::Batches => COPIES_OF_SLOTS,
+                Directory::SegmentsAtShutdown => 1,
                 _ => 0,
             },
             slots: config.slots,
             group_pages: config.group_pages,
             page_bytes,
-            segment_entries,
+            segment_entries: match directory {
+                // A small cache has one small segment.
+                Directory::SegmentsAtShutdown => segment_entries.min(config.slots),
+                _ => segment_entries,
+            },
             objects,
             foreign: !page_format.names_itself(),
             area: 0,
@@ -117,6 +129,11 @@ impl Layout {
             Placement::Log => self.area + self.groups() * self.group_bytes(),
             Placement::Slots => self.area + u64::from(self.slots) * u64::from(self.page_bytes),
         }
+    }
+
+    /// Slots.
+    pub const fn slots(&self) -> u32 {
+        self.slots
     }
 
     /// Groups on flash.
@@ -183,18 +200,23 @@ impl Layout {
     pub fn segment_places(&self) -> u64 {
         match self.placement {
             Placement::Log => u64::from(self.slots.div_ceil(self.segment_entries)) + 2,
-            Placement::Slots => self.segments_of_slots() * COPIES_OF_SLOTS,
+            Placement::Slots => self.segments_of_slots() * self.slots_copies,
         }
     }
 
     /// Directory segments of slots that survive.
     pub fn segments_of_slots(&self) -> u64 {
-        if self.batches == 0 { 0 } else { u64::from(self.slots.div_ceil(self.segment_entries)) }
+        if self.slots_copies == 0 { 0 } else { u64::from(self.slots.div_ceil(self.segment_entries)) }
+    }
+
+    /// Entries of a segment.
+    pub const fn segment_entries(&self) -> u32 {
+        self.segment_entries
     }
 
     /// Offset of a copy of a segment of slots.
     pub fn slots_segment_offset(&self, segment: u64, copy: u64) -> u64 {
-        SEGMENTS_AT + (segment * COPIES_OF_SLOTS + copy) * self.segment_bytes()
+        SEGMENTS_AT + (segment * self.slots_copies + copy) * self.segment_bytes()
     }
 
     /// Places in the ring of summaries of batches; 0 if slots do not survive.
@@ -215,7 +237,7 @@ impl Layout {
 
     /// Records of forgotten pages for which a segment has room.
     pub const fn segment_stale_max(&self) -> usize {
-        if self.foreign && self.batches == 0 { segment::stale_max(self.segment_entries) } else { 0 }
+        if self.foreign && self.slots_copies == 0 { segment::stale_max(self.segment_entries) } else { 0 }
     }
 
     /// Length of a segment, in whole blocks: its header, its entries and its records of forgotten pages.
@@ -252,7 +274,8 @@ impl Layout {
 
     /// Offset of the `nth` copy of the temperatures, counted from the first ever.
     pub fn temperatures_offset(&self, nth: u64) -> u64 {
-        SEGMENTS_AT + (self.directory + nth % temperatures::COPIES * self.temperatures) * BLOCK
+        let before = self.segment_places() * self.segment_bytes() + self.directory * BLOCK;
+        SEGMENTS_AT + before + nth % temperatures::COPIES * self.temperatures * BLOCK
     }
 
     /// Offset of `segment`, counted from the first ever.

@@ -10,7 +10,7 @@ use crate::losses::{Losses, RawLosses};
 use crate::owners_log::{LogPosition, RawLogPosition};
 use crate::page_format::PageFormat;
 use crate::stamps::Stamps;
-use entresol_core::{Config, Costs, Mode, Placement, PolicyKind, Position};
+use entresol_core::{Config, Costs, Directory, Mode, Placement, PolicyKind, Position};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -115,14 +115,15 @@ pub struct Superblock {
     pub mode: Mode,
     /// The cache was shut down cleanly and not opened since.
     pub clean: bool,
-    /// The slot directory is valid (LOC, GLB: from a shutdown to the next open).
+    /// The slot directory is valid (LOC, GLB, and segments of a shutdown: from it to the next open).
     pub directory: bool,
     /// The disk's label had this epoch when this superblock was written. If false, the open that raised the
     /// epoch may have been interrupted before it wrote the label.
     pub begun: bool,
     /// The disk was released from this cache and no longer needs it.
     pub released: bool,
-    /// Slot placement: what is in the slots survives a crash ([`Config::keeps_slots`]).
+    /// Slot placement: what is in the slots survives a crash ([`Config::keeps_slots`]), or in a mode in which
+    /// flash is never newer than disk, a shutdown.
     pub keeps_slots: bool,
     /// All positions below this one are released.
     pub front: Position,
@@ -307,6 +308,9 @@ impl Superblock {
         if self.config().validate().is_err() {
             return impossible("slots", self.slots.into());
         }
+        if self.keeps_slots && !self.policy.may_keep_slots_in(self.mode) {
+            return impossible("slots that survive", self.policy as u64);
+        }
         if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {
             return impossible("segment entries", self.segment_entries.into());
         }
@@ -380,6 +384,11 @@ impl Superblock {
         self.mode == Mode::WriteBack && (self.policy.placement() == Placement::Log || self.keeps_slots)
     }
 
+    /// The part of the directory that survives.
+    pub const fn directory_kind(&self) -> Directory {
+        self.policy.directory_in(self.mode, self.keeps_slots)
+    }
+
     /// The core's configuration, without settings that are kept only in memory (LC's have their usual
     /// values).
     pub fn config(&self) -> Config {
@@ -388,7 +397,7 @@ impl Superblock {
             staging_groups: self.staging_groups,
             slots: self.slots,
             proofs: self.page_format.keeps_proofs(),
-            keeps_slots: self.keeps_slots,
+            keeps_slots: matches!(self.directory_kind(), Directory::Batches),
             keeps_bases: self.keeps_bases,
             ..Config::new(self.policy, self.slots)
         }

@@ -2,8 +2,8 @@
 //! panic.
 
 use entresol_core::{
-    Config, Costs, DurableBatches, Forgotten, Lsn, Mode, PageId, Placement, PolicyKind, Position, SlotId,
-    SlotView,
+    Config, Costs, Directory, DurableBatches, Forgotten, Lsn, Mode, PageId, Placement, PolicyKind, Position,
+    SlotId, SlotView,
 };
 use entresol_format::label::{Label, Session};
 use entresol_format::losses::Losses;
@@ -300,8 +300,15 @@ fn arbitrary_content_under_a_right_checksum_never_panics() {
         block::seal(&mut bytes, magic, rng.next_u64() >> rng.below(64));
         accepted += u32::from(accepts(kind, &bytes).is_ok());
         if let Ok(found) = Superblock::decode(&bytes) {
-            let layout =
-                Layout::new(&found.config(), found.page_format, found.page_bytes, found.segment_entries, 0);
+            let (config, directory) = (found.config(), found.directory_kind());
+            let layout = Layout::new(
+                &config,
+                directory,
+                found.page_format,
+                found.page_bytes,
+                found.segment_entries,
+                0,
+            );
             assert!(layout.device_bytes() > 0);
         }
         if let Ok(summary) = Summary::decode(&bytes, 64) {
@@ -335,11 +342,14 @@ fn a_page_is_proved_by_content_id_and_generation() {
 #[test]
 fn nothing_on_flash_overlaps() {
     let all = PolicyKind::ALL.into_iter().flat_map(|policy| PageFormat::ALL.map(|format| (policy, format)));
-    for (policy, page_format) in all {
+    let kept = PolicyKind::ALL.into_iter().filter(|policy| policy.may_keep_slots_in(Mode::WriteThrough));
+    let kept = kept.map(|policy| (policy, PageFormat::Raw, Directory::SegmentsAtShutdown));
+    let all = all.map(|(policy, format)| (policy, format, policy.directory())).chain(kept);
+    for (policy, page_format, directory) in all {
         let config = Config { proofs: page_format.keeps_proofs(), ..Config::new(policy, 6400) };
         // Only a log has a table of objects.
         let objects = if policy.placement() == Placement::Log { 7 } else { 0 };
-        let layout = Layout::new(&config, page_format, 8192, 640, objects);
+        let layout = Layout::new(&config, directory, page_format, 8192, 640, objects);
         let page = 8192;
         let mut areas: Vec<(u64, u64)> = (0..4).map(|copy| (copy * (16 << 10), BLOCK_BYTES as u64)).collect();
         areas
@@ -354,7 +364,7 @@ fn nothing_on_flash_overlaps() {
             assert_eq!(layout.temperatures_offset(1), layout.temperatures_offset(3));
         }
         areas.extend((0..6400).map(|slot| (layout.slot_offset(SlotId(slot)), page)));
-        if layout.segment_places() > 0 {
+        if policy.placement() == Placement::Log {
             areas.extend((0..layout.groups()).flat_map(|group| {
                 (0..layout.summary_copies())
                     .map(move |copy| (layout.summary_offset(group, copy), BLOCK_BYTES as u64))

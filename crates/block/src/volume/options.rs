@@ -29,10 +29,10 @@ impl From<FragmentOptions> for CacheOptions {
     }
 }
 
-/// Whether what is in the slots of a volume's cache survives a crash: in write-back, of each policy with
-/// slots that can, since no log above has what a crash would lose.
+/// Whether what is in the slots of a volume's cache survives, of each policy with slots that can: in
+/// write-back a crash, since no log above has what that would lose, and in the other modes a shutdown.
 pub(crate) fn keeps_slots(policy: PolicyKind, mode: Mode) -> bool {
-    mode == Mode::WriteBack && policy.may_keep_slots()
+    policy.may_keep_slots_in(mode)
 }
 
 impl CacheOptions {
@@ -99,7 +99,7 @@ impl CacheOptions {
     /// Whether a cache that was closed with the options `old` keeps its pages if it is opened with these.
     pub fn keeps_pages_of(&self, old: &Self) -> bool {
         let sizes = |options: &TierOptions| {
-            (options.page_bytes, options.page_format, options.slots, options.keeps_slots)
+            (options.page_bytes, options.page_format, options.slots, options.directory())
         };
         match (self, old) {
             (Self::Pages(new), Self::Pages(old)) => {

@@ -43,7 +43,7 @@ fn fragments(slots: u32) -> FragmentConfig {
 /// Bytes of DRAM for each further slot of `policy` with such pages, counted from the types. `None`: the
 /// engine refuses them in every mode.
 fn bytes_of(policy: PolicyKind, page_format: PageFormat) -> Option<usize> {
-    let keeps_slots = |mode| mode == Mode::WriteBack && page_format.keeps_proofs() && policy.may_keep_slots();
+    let keeps_slots = |mode| page_format.keeps_proofs() && policy.may_keep_slots_in(mode);
     let options = |mode, slots| TierOptions {
         mode,
         page_format,

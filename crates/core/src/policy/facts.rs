@@ -25,6 +25,8 @@ pub enum Directory {
     AtShutdown,
     /// All of it, in segments and summaries of batches ([`Config::keeps_slots`](crate::Config)).
     Batches,
+    /// Its state at a shutdown, until the cache is opened again, in segments that the shutdown writes.
+    SegmentsAtShutdown,
     /// Nothing.
     None,
 }
@@ -165,7 +167,7 @@ impl Facts {
         }
     }
 
-    /// The part of the directory that survives on flash.
+    /// The part of the directory that survives on flash, unless slots are kept.
     pub const fn directory(&self) -> Directory {
         match &self.placement {
             PlacementFacts::Log(_) => Directory::Log,

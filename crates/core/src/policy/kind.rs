@@ -146,9 +146,19 @@ impl PolicyKind {
         if self.write_back() { Mode::WriteBack } else { Mode::WriteThrough }
     }
 
-    /// The part of the directory that survives on flash.
+    /// The part of the directory that survives on flash, unless slots are kept.
     pub const fn directory(self) -> Directory {
         self.facts().directory()
+    }
+
+    /// The part of the directory that survives on flash in `mode`. With `keeps_slots`, the policy
+    /// [may keep its slots](Self::may_keep_slots_in) in that mode, and does.
+    pub const fn directory_in(self, mode: Mode, keeps_slots: bool) -> Directory {
+        match mode {
+            _ if !keeps_slots => self.directory(),
+            Mode::WriteBack => Directory::Batches,
+            _ => Directory::SegmentsAtShutdown,
+        }
     }
 
     /// Whether its slots can survive a crash ([`Config::keeps_slots`](crate::Config)): it takes dirty pages,
@@ -158,6 +168,19 @@ impl PolicyKind {
             let facts = <P as SlotPolicy>::FACTS;
             !facts.clean_only && matches!(facts.survives, Survives::Never)
         })
+    }
+
+    /// Whether its slots can be kept over an open in `mode`: in write-back over a crash, too
+    /// ([`PolicyKind::may_keep_slots`]); where flash is never newer than disk, over a shutdown, unless the
+    /// policy has an order of its own for that.
+    pub const fn may_keep_slots_in(self, mode: Mode) -> bool {
+        match mode {
+            Mode::WriteBack => self.may_keep_slots(),
+            Mode::WriteThrough | Mode::WriteAround => with_policy!(self, P => Log: false, Slots: {
+                !matches!(<P as SlotPolicy>::FACTS.survives, Survives::Shutdowns)
+            }),
+            Mode::ReadOnly => false,
+        }
     }
 
     /// Whether a cache that is opened under this policy finds the pages of one that was closed under `other`:

@@ -15,7 +15,7 @@ use crate::names::NoNames;
 use crate::recover::{Scan, read_segment};
 use crate::scan::{Reader, ScannedGroup};
 use crate::{OpenReport, TierError, TierOptions, recover, unreadable};
-use entresol_core::{Directory, Forgotten, Lookup, Mode, PageId, Partition, Placement, Position};
+use entresol_core::{Directory, Forgotten, Lookup, Mode, PageId, Partition, Position};
 use entresol_device::Device;
 use entresol_format::superblock::Superblock;
 use entresol_format::{BlockFault, summary};
@@ -68,24 +68,27 @@ fn examine(
             .fault(format!("the flash device has {found} bytes, its cache takes {needed}: it is truncated"));
         return Ok(());
     }
-    let kept = match superblock.config().directory() {
-        Directory::Log | Directory::Batches | Directory::None => false,
-        Directory::Slots => true,
-        Directory::AtShutdown => superblock.directory,
-    };
-    if kept {
-        let disk = disk.map(|device| home_of(device, &superblock));
-        return check_slots(flash, disk, &superblock, report, progress);
-    }
-    if superblock.keeps_slots {
-        let disk = disk.map(|device| home_of(device, &superblock));
-        return check_kept(flash, disk.as_ref(), &superblock, report, progress);
-    }
-    if superblock.policy.placement() == Placement::Slots {
-        report
-            .notices
-            .push("the directory of this policy does not survive: pages cannot be checked".to_owned());
-        return Ok(());
+    let home = |disk: Option<Arc<dyn Device>>| disk.map(|device| home_of(device, &superblock));
+    match superblock.directory_kind() {
+        Directory::Log => {}
+        Directory::Slots => return check_slots(flash, home(disk), &superblock, report, progress),
+        Directory::AtShutdown if superblock.directory => {
+            return check_slots(flash, home(disk), &superblock, report, progress);
+        }
+        Directory::Batches => return check_kept(flash, home(disk).as_ref(), &superblock, report, progress),
+        Directory::SegmentsAtShutdown if superblock.directory => {
+            return check_kept(flash, home(disk).as_ref(), &superblock, report, progress);
+        }
+        Directory::SegmentsAtShutdown => {
+            let why = "the cache was not closed, and begins empty: pages cannot be checked";
+            report.notices.push(why.to_owned());
+            return Ok(());
+        }
+        Directory::AtShutdown | Directory::None => {
+            let why = "the directory of this policy does not survive: pages cannot be checked";
+            report.notices.push(why.to_owned());
+            return Ok(());
+        }
     }
     let mut open = OpenReport::default();
     let mut restored = recover::restore(flash, &superblock, &options, &mut open)?;

@@ -2,7 +2,7 @@
 
 use super::{newest, superblocks};
 use crate::{OpenReport, TierError, TierOptions, recover};
-use entresol_core::{Occupancy, Placement, Position};
+use entresol_core::{Directory, Occupancy, Placement, Position};
 use entresol_device::Device;
 use entresol_format::superblock::Superblock;
 use entresol_runtime::say::thousands;
@@ -111,12 +111,17 @@ impl fmt::Display for InspectReport {
             return line("directory", "does not survive a restart with this policy".to_owned());
         };
         let (occupancy, open) = (&directory.occupancy, &directory.open);
-        if superblock.keeps_slots {
-            line("batches", thousands(directory.rear.0))?;
-        } else {
-            let (front, rear) = (thousands(directory.front.0), thousands(directory.rear.0));
-            line("positions", format!("{front} to {rear}"))?;
-            line("segments", format!("{} to {}", superblock.segment_first, superblock.segment_next))?;
+        match superblock.directory_kind() {
+            Directory::Batches => line("batches", thousands(directory.rear.0))?,
+            Directory::SegmentsAtShutdown if superblock.directory => {
+                line("directory", "of the last shutdown".to_owned())?;
+            }
+            Directory::SegmentsAtShutdown => line("directory", "of no shutdown: it begins empty".to_owned())?,
+            _ => {
+                let (front, rear) = (thousands(directory.front.0), thousands(directory.rear.0));
+                line("positions", format!("{front} to {rear}"))?;
+                line("segments", format!("{} to {}", superblock.segment_first, superblock.segment_next))?;
+            }
         }
         line("pages", thousands(occupancy.valid))?;
         line("newer than disk", thousands(occupancy.dirty))?;

@@ -14,6 +14,7 @@
 //!   enters: once `D` has passed the batch, it would be trusted. It does so, too, if one block alone tells of
 //!   a batch, as after most power failures.
 
+use super::segments::decode_segment;
 use super::slots::RestoredSlots;
 use super::{known_flushed, tell_cut_off};
 use crate::api::Survivors;
@@ -30,7 +31,7 @@ use entresol_format::losses::Loss;
 use entresol_format::page::{self, PageFault};
 use entresol_format::segment::{self, COPIES_OF_SLOTS, Head};
 use entresol_format::superblock::Superblock;
-use entresol_format::{BLOCK_BYTES, BlockFault, Layout, PageFormat, checksum};
+use entresol_format::{BLOCK_BYTES, Layout, PageFormat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -88,7 +89,6 @@ struct Reader<'a> {
     flash: &'a dyn Device,
     superblock: &'a Superblock,
     layout: Layout,
-    entries: u32,
     /// A copy of a segment is to be written again.
     is_torn: bool,
     /// Copies of segments that are not whole.
@@ -140,15 +140,7 @@ pub(crate) fn restore(
     report: &mut OpenReport,
 ) -> Result<RestoredSlots, TierError> {
     let layout = options.layout();
-    let mut reader = Reader {
-        flash,
-        superblock,
-        layout,
-        entries: options.segment_entries,
-        is_torn: false,
-        faults: Vec::new(),
-        report,
-    };
+    let mut reader = Reader { flash, superblock, layout, is_torn: false, faults: Vec::new(), report };
     let mut segments = Vec::new();
     let mut slots: Vec<Found> = Vec::with_capacity(options.slots as usize);
     for number in 0..layout.segments_of_slots() {
@@ -311,9 +303,11 @@ impl Reader<'_> {
             let offset = self.layout.slots_segment_offset(number, copy);
             unreadable::read(self.flash, offset, &mut bytes).map_err(flash_error)?;
             self.report.bytes_read += bytes.len() as u64;
-            match self.decode_segment(number, &bytes) {
+            match decode_segment(self.superblock.cache, &self.layout, number, &bytes) {
                 Ok(None) => {}
-                Ok(Some((head, found))) => {
+                Ok(Some((head, used))) => {
+                    let slots = segment::decode_slots(used, self.layout.segment_entry_bytes());
+                    let found = slots.map(|(view, generation)| (view, Some(generation))).collect();
                     self.report.segments_read += 1;
                     let Head { since, durable, .. } = head;
                     if newest.as_ref().is_none_or(|(segment, _)| segment.since < since) {
@@ -332,36 +326,8 @@ impl Reader<'_> {
             // Power may have failed while one copy was written, the first time, too.
             false => self.faults.extend(faults),
         }
-        let slots = self.entries as usize;
+        let slots = self.layout.segment_entries() as usize;
         Ok(newest.unwrap_or_else(|| (FoundSegment::default(), vec![(None, None); slots])))
-    }
-
-    /// `None`: nothing of this cache was ever written there.
-    fn decode_segment(&self, number: u64, bytes: &[u8]) -> Result<Option<(Head, Vec<Found>)>, BlockFault> {
-        let (block, payload) = bytes.split_at(BLOCK_BYTES);
-        let head = match Head::decode(block) {
-            Ok(head) => head,
-            Err(BlockFault::Blank) => return Ok(None),
-            Err(fault) => return Err(fault),
-        };
-        if head.cache != self.superblock.cache {
-            return Ok(None);
-        }
-        for (field, found, expected) in
-            [("segment", head.segment, number), ("entries", head.entries.into(), self.entries.into())]
-        {
-            if found != expected {
-                return Err(BlockFault::Field { field, found });
-            }
-        }
-        let entry_bytes = self.layout.segment_entry_bytes();
-        let used = &payload[..self.entries as usize * entry_bytes];
-        let found = checksum::of(used);
-        if found != head.checksum {
-            return Err(BlockFault::Checksum { expected: head.checksum, found });
-        }
-        let slots = segment::decode_slots(used, entry_bytes);
-        Ok(Some((head, slots.map(|(view, generation)| (view, Some(generation))).collect())))
     }
 
     /// The batches whose summaries are there, or are repeated.

@@ -27,6 +27,7 @@
 //!   [`Survivors`] to detect this. Missing groups are recorded in the superblock before the repair, for a
 //!   restart that is cut off and begun again.
 
+mod at_shutdown;
 mod batches;
 mod destage;
 mod directory;

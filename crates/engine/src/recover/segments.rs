@@ -7,7 +7,7 @@ use crate::{TierError, unreadable};
 use entresol_core::{Forgotten, SlotView};
 use entresol_format::segment::{self, Head};
 use entresol_format::stale::{RawStale, STALE_BYTES};
-use entresol_format::{BLOCK_BYTES, StoredBase, checksum};
+use entresol_format::{BLOCK_BYTES, BlockFault, Layout, StoredBase, Uuid, checksum};
 use zerocopy::FromBytes;
 
 /// What a directory segment says.
@@ -24,6 +24,39 @@ pub(crate) struct Segment {
 
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
+
+/// The header and the entries in `bytes`, segment `number` of slots of `cache`. `None`: nothing of this cache
+/// was ever written there.
+pub(super) fn decode_segment<'a>(
+    cache: Uuid,
+    layout: &Layout,
+    number: u64,
+    bytes: &'a [u8],
+) -> Result<Option<(Head, &'a [u8])>, BlockFault> {
+    let (block, payload) = bytes.split_at(BLOCK_BYTES);
+    let head = match Head::decode(block) {
+        Ok(head) => head,
+        Err(BlockFault::Blank) => return Ok(None),
+        Err(fault) => return Err(fault),
+    };
+    if head.cache != cache {
+        return Ok(None);
+    }
+    let entries = layout.segment_entries();
+    for (field, found, expected) in
+        [("segment", head.segment, number), ("entries", head.entries.into(), entries.into())]
+    {
+        if found != expected {
+            return Err(BlockFault::Field { field, found });
+        }
+    }
+    let used = &payload[..entries as usize * layout.segment_entry_bytes()];
+    let found = checksum::of(used);
+    if found != head.checksum {
+        return Err(BlockFault::Checksum { expected: head.checksum, found });
+    }
+    Ok(Some((head, used)))
+}
 
 /// Reads segment `number`. The second `Err` says why it cannot be used.
 pub(crate) fn read_segment(

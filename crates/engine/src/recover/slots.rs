@@ -1,11 +1,13 @@
 //! Bringing back what slot placement left on flash: TAC's slot directory and temperatures after a shutdown or
-//! a crash (SBP §3), LOC's and GLB's directory after a shutdown (3LA §3.3).
+//! a crash (SBP §3), LOC's and GLB's directory after a shutdown (3LA §3.3); [`super::at_shutdown`] and
+//! [`super::batches`] bring back slots that are kept.
 //!
 //! Every entry that is valid and not dirty names a page that disk holds in the same version
 //! (`tier/slots/upkeep.rs`), so the content of the slots is not read. Dirty entries are only in a directory
 //! of a shutdown, which counts for one open (`tier/slots/materialiser.rs`). An entry that cannot be (a slot
 //! or a page named twice, a position out of range) is left out.
 
+use super::at_shutdown;
 use super::batches::{self, KeptSlots};
 use crate::api::Materialised;
 use crate::buffer::AlignedBuffer;
@@ -43,8 +45,11 @@ pub(crate) fn restore_slots(
     options: &TierOptions,
     report: &mut OpenReport,
 ) -> Result<Option<RestoredSlots>, TierError> {
-    match superblock.config().directory() {
+    match superblock.directory_kind() {
         Directory::Batches => return batches::restore(flash, superblock, options, report).map(Some),
+        Directory::SegmentsAtShutdown => {
+            return at_shutdown::restore(flash, superblock, options, report).map(Some);
+        }
         Directory::Slots => {}
         Directory::AtShutdown if superblock.directory => {}
         _ => return Ok(None),
@@ -101,6 +106,13 @@ impl RestoredSlots {
         let (blocks, damaged, kept) = (None, Vec::new(), Some(kept));
         let (first, materialised) = (Position(0), Materialised::default());
         Self { region, blocks, damaged, temperatures_written: 0, first, kept, materialised }
+    }
+
+    /// Of segments that a shutdown has written.
+    pub(super) fn of_shutdown(region: Region, temperatures_written: u64) -> Self {
+        let (blocks, damaged, kept) = (None, Vec::new(), None);
+        let (first, materialised) = (Position(0), Materialised::default());
+        Self { region, blocks, damaged, temperatures_written, first, kept, materialised }
     }
 
     /// The disk has everything: entries that are dirty on flash were copied there since they were written.
@@ -169,7 +181,7 @@ pub(crate) fn read_directory(
 }
 
 /// Brings back the newest whole copy of the temperatures. Returns the number of the next copy.
-fn restore_temperatures(
+pub(super) fn restore_temperatures(
     flash: &dyn Device,
     superblock: &Superblock,
     layout: &Layout,

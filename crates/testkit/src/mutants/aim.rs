@@ -82,9 +82,10 @@ fn kind(name: &str) -> Result<Kind, String> {
         "objects" => Kind::Objects,
         "door" => Kind::Door,
         "kept" => Kind::Kept,
+        "at-shutdown" => Kind::AtShutdown,
         _ => {
             return Err(format!(
-                "there is no kind {name:?}; known are raw, postgres, objects, door and kept"
+                "there is no kind {name:?}; known are raw, postgres, objects, door, kept and at-shutdown"
             ));
         }
     })

@@ -33,6 +33,8 @@ pub enum Kind {
     Door,
     /// What is in its slots survives a crash; behind the door, too.
     Kept,
+    /// What is in its slots survives a shutdown; behind the door, too.
+    AtShutdown,
 }
 
 impl Cache {
@@ -42,6 +44,7 @@ impl Cache {
             Kind::Objects => self.objects,
             Kind::Door => self.door.is_some(),
             Kind::Kept => self.keeps_slots(),
+            Kind::AtShutdown => self.keeps_slots_at_shutdown(),
             _ if self.objects || self.door.is_some() || self.keeps_slots() => false,
             Kind::Raw => self.page_format == PageFormat::Raw,
             Kind::Postgres => self.page_format != PageFormat::Raw,
@@ -86,6 +89,12 @@ impl Cache {
         is_it && self.policy.is_some_and(|policy| policy.may_keep_slots())
     }
 
+    /// What is in its slots survives a shutdown, and no crash.
+    pub fn keeps_slots_at_shutdown(&self) -> bool {
+        let is_it = self.page_format == PageFormat::Raw && self.mode != Mode::WriteBack;
+        is_it && self.policy.is_some_and(|policy| policy.may_keep_slots_in(self.mode))
+    }
+
     /// Pages that it has read from disk may enter whatever they are.
     pub(super) fn populates(&self) -> bool {
         self.policy.is_none_or(|policy| policy.populates())
@@ -100,6 +109,7 @@ impl Cache {
     pub(super) fn modes(&self) -> &[Mode] {
         match self.page_format == PageFormat::Raw && self.is_log() {
             true => &[Mode::WriteBack, Mode::WriteThrough],
+            false if self.keeps_slots_at_shutdown() => &[Mode::WriteThrough, Mode::WriteAround],
             false => std::slice::from_ref(&self.mode),
         }
     }
@@ -129,9 +139,9 @@ impl fmt::Display for Cache {
     }
 }
 
-/// The log policies, in which pages of others survive a crash, and policies that open cold. PostgreSQL's
+/// The log policies, in which pages of others survive a crash, and policies with slots. PostgreSQL's
 /// pages only where its log is not needed to repeat what the disk has not.
-pub const CACHES: [Cache; 39] = [
+pub const CACHES: [Cache; 43] = [
     Cache::raw(PolicyKind::Face, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
@@ -140,6 +150,8 @@ pub const CACHES: [Cache; 39] = [
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteThrough),
     Cache::raw(PolicyKind::Lru, Mode::WriteThrough),
     Cache::raw(PolicyKind::Flashcache, Mode::WriteAround),
+    Cache::raw(PolicyKind::ReuseSlots, Mode::WriteThrough),
+    Cache::raw(PolicyKind::Tac, Mode::WriteThrough),
     Cache::postgres(PolicyKind::Face, PageFormat::PostgresChecksums),
     Cache::postgres(PolicyKind::FaceGr, PageFormat::Postgres),
     Cache::postgres(PolicyKind::FaceGsc, PageFormat::PostgresChecksums),
@@ -161,6 +173,8 @@ pub const CACHES: [Cache; 39] = [
     Cache::raw(PolicyKind::ReuseSlots, Mode::WriteThrough).behind_the_door(2),
     Cache::raw(PolicyKind::Lru, Mode::WriteThrough).behind_the_door(2),
     Cache::raw(PolicyKind::Flashcache, Mode::WriteAround).behind_the_door(2),
+    Cache::raw(PolicyKind::Tac, Mode::WriteThrough).behind_the_door(2),
+    Cache::raw(PolicyKind::ReuseSlots, Mode::WriteThrough).behind_the_door(4),
     Cache::raw(PolicyKind::Lc, Mode::WriteBack),
     Cache::raw(PolicyKind::ReuseSlots, Mode::WriteBack),
     Cache::raw(PolicyKind::S3Fifo, Mode::WriteBack),

@@ -35,6 +35,8 @@ enum Happened {
     SummariesDamaged,
     /// Of two batches in a row, so that what one of them says is not repeated either.
     BatchesDamaged,
+    /// A segment of the directory that a shutdown has written.
+    SegmentDamaged,
 }
 
 /// Parts of the refusal, one of which it has.
@@ -48,7 +50,7 @@ fn sentences(happened: Happened) -> &'static [&'static str] {
             &["an ext2, ext3 or ext4 file system", "holds no label that can be read"]
         }
         Happened::ObjectsDamaged => &["the table of objects on the flash device cannot be used"],
-        Happened::BlockOfObjectsDamaged => &[],
+        Happened::BlockOfObjectsDamaged | Happened::SegmentDamaged => &[],
         Happened::SummariesDamaged => &["both summaries of group"],
         Happened::BatchesDamaged => &["the summary of batch", "brought a page to a slot that another page"],
     }
@@ -127,6 +129,7 @@ impl Happened {
             1 if life.cache.objects => Self::BlockOfObjectsDamaged,
             2 | 3 if life.cache.is_log() && !life.cache.page_format.names_itself() => Self::SummariesDamaged,
             2 | 3 if life.cache.keeps_slots() => Self::BatchesDamaged,
+            2 | 3 if life.cache.keeps_slots_at_shutdown() => Self::SegmentDamaged,
             _ => Self::FileSystemOnFlash,
         }
     }
@@ -154,6 +157,11 @@ impl Happened {
             }
             (Self::SummariesDamaged, Some(options)) => damage_summaries(&media.flash, options, rng),
             (Self::BatchesDamaged, Some(options)) => damage_batches(&media.flash, options, rng),
+            (Self::SegmentDamaged, Some(options)) => {
+                let layout = options.layout();
+                let at = layout.slots_segment_offset(rng.below(layout.segments_of_slots()), 0);
+                media.flash.write(at + rng.below(layout.segment_bytes()), &[7]).map(|()| true)
+            }
             (_, None) => Ok(false),
         }
     }
@@ -188,7 +196,7 @@ pub(super) fn look(life: &Life<'_>, media: &Media, oracles: &[Shared], seed: u64
     let was_write_back =
         newest_superblock(&media.flash).is_none_or(|superblock| superblock.mode == Mode::WriteBack);
     let is_write_back = was_write_back && life.options.mode() == Mode::WriteBack;
-    let is_whole = happened == Happened::BlockOfObjectsDamaged;
+    let is_whole = matches!(happened, Happened::BlockOfObjectsDamaged | Happened::SegmentDamaged);
     let is_emptied = happened.may_open() && !is_whole && !is_write_back;
     oracles.iter().for_each(|oracle| {
         let mut oracle = oracle.lock();

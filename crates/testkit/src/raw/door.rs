@@ -276,6 +276,14 @@ impl Door {
         Ok(())
     }
 
+    /// The server ends.
+    pub fn close(&self) -> Result<(), TierError> {
+        self.volume.close().map_err(|error| match error {
+            VolumeError::Tier(error) => error,
+            error => TierError::Refused(error.to_string()),
+        })
+    }
+
     pub fn flush(&self) -> Result<(), TierError> {
         self.ask((FLUSH, 0), 0, 0, &mut [], false)
     }

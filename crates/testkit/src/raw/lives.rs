@@ -9,8 +9,8 @@ use super::opened::Opened;
 use super::options::{flash_bytes_of, options, without_writeback};
 use super::oracle::{Oracle, Shared};
 use super::{
-    CLOSED, Examined, FAULTS, KILLS, LIVES, MOMENTS, OUTAGES, PAGES, RawLives, STAYS, TRIMS, failed, files,
-    live_together, outages, restarted, simulation, survival,
+    CLOSED, Examined, FAULTS, KILLS, LIVES, MOMENTS, OUTAGES, PAGES, RawLives, SHUTDOWNS, STAYS, TRIMS,
+    failed, files, live_together, outages, restarted, simulation, survival,
 };
 use crate::machine::Media;
 use entresol_block::CacheOptions;
@@ -21,7 +21,7 @@ use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::Outcome;
-use entresol_runtime::sleep;
+use entresol_runtime::{Time, now, sleep};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -266,6 +266,8 @@ impl Between {
         if is_promised && failing == Some(Failing::Breaks) {
             oracles.iter().for_each(|oracle| oracle.lock().may_lose_in_open());
         }
+        // Where that makes a difference for what is found.
+        let shuts_down = cache.keeps_slots_at_shutdown() && Rng::new(sim_seed ^ SHUTDOWNS).below(3) > 0;
         let plan = this.plan.clone();
         let begins = |in_open| outage.iter().for_each(|outage| outage.begins(in_open, &plan));
         let lived = simulation(sim_seed).run(|| {
@@ -288,7 +290,8 @@ impl Between {
             begins(false);
             live_together(&opened, oracles, &mut choices, steps)?;
             let lasts = outage.as_ref().map(|outage| outage.lasts());
-            lasts.map_or(Ok(()), |lasts| outages::is_calm(&opened, oracles, &plan, lasts))
+            lasts.map_or(Ok(()), |lasts| outages::is_calm(&opened, oracles, &plan, lasts))?;
+            if shuts_down { shut_down(&opened, oracles, outage.is_some()) } else { Ok(()) }
         });
         ended(lived)?;
         self.has_failed(failing);
@@ -350,6 +353,19 @@ impl Between {
         self.flash_failed |= matches!(failing, Some(Failing::Breaks | Failing::Rots));
         self.oracles[0].lock().lives.failing += u64::from(failing.is_some());
     }
+}
+
+/// The cache is closed, and everything is durable. `may_fail`: a device has failed before.
+fn shut_down(opened: &Opened, oracles: &[Shared], may_fail: bool) -> Result<(), String> {
+    let known = |oracle: &Shared| oracle.lock().pages.clone();
+    let (before, begun): (Vec<_>, Time) = (oracles.iter().map(known).collect(), now());
+    match opened.close() {
+        Err(_) if may_fail => return Ok(()),
+        closed => closed.map_err(failed)?,
+    }
+    oracles.iter().zip(before).for_each(|(oracle, before)| oracle.lock().durable(&before, begun));
+    oracles[0].lock().lives.shutdowns += 1;
+    Ok(())
 }
 
 /// How a life has ended, unless power failed.

@@ -63,6 +63,8 @@ const CLOSED: u64 = 0xc105;
 const OUTAGES: u64 = 0x0a7e;
 /// As [`KILLS`], of the choice of moments.
 const MOMENTS: u64 = 0x303e;
+/// As [`KILLS`], of the choice of lives that end with a shutdown.
+const SHUTDOWNS: u64 = 0x5107;
 
 /// Some of a client's requests, by number.
 const FLUSH: u64 = 16;
@@ -87,6 +89,8 @@ pub struct RawLives {
     pub states: u64,
     /// Pages that came from flash after them.
     pub from_flash: u64,
+    /// Lives that ended with a shutdown.
+    pub shutdowns: u64,
     /// Flushes that returned.
     pub flushes: u64,
     /// Copies that were forgotten.
@@ -119,6 +123,7 @@ impl RawLives {
         self.restarts += other.restarts;
         self.states += other.states;
         self.from_flash += other.from_flash;
+        self.shutdowns += other.shutdowns;
         self.flushes += other.flushes;
         self.forgotten += other.forgotten;
         self.retired += other.retired;

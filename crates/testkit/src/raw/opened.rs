@@ -85,6 +85,14 @@ impl Opened {
         }
     }
 
+    /// Closes the cache: everything is durable.
+    pub fn close(&self) -> Result<(), TierError> {
+        match &self.door {
+            Some(door) => door.close(),
+            None => self.layer()?.close(),
+        }
+    }
+
     /// Makes a checkpoint; behind the door, a flush.
     pub fn checkpoint(&self) -> Result<(), TierError> {
         match &self.tier {

@@ -27,10 +27,11 @@ const WRITERS: u64 = 3;
 const STEPS: u64 = 150;
 
 /// Caches that populate in different ways, and some that do not.
-pub const CACHES: [Cache; 11] = [
+pub const CACHES: [Cache; 12] = [
     Cache::raw(PolicyKind::Lru, Mode::WriteThrough),
     Cache::raw(PolicyKind::Fifo, Mode::WriteAround),
     Cache::raw(PolicyKind::Flashcache, Mode::WriteThrough),
+    Cache::raw(PolicyKind::Tac, Mode::WriteThrough),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteThrough),
     Cache::raw(PolicyKind::Face, Mode::WriteThrough),
@@ -87,7 +88,7 @@ pub(super) fn options(cache: Cache) -> TierOptions {
         segment_entries: 64,
         slots,
         history: policy.history(slots),
-        keeps_slots: cache.keeps_slots(),
+        keeps_slots: cache.keeps_slots() || cache.keeps_slots_at_shutdown(),
         ..TierOptions::new(policy, slots)
     }
 }

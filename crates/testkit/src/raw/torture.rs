@@ -79,7 +79,7 @@ impl RawTorture {
 
 impl fmt::Display for RawReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RawLives { restarts, states, from_flash, flushes, forgotten, .. } = self.sum;
+        let RawLives { restarts, states, from_flash, shutdowns, flushes, forgotten, .. } = self.sum;
         let RawLives { retired, cut, kept_out, failing, lost, outages, refused, ahead, past, .. } = self.sum;
         writeln!(
             f,
@@ -87,6 +87,7 @@ impl fmt::Display for RawReport {
             self.caches, self.seconds
         )?;
         writeln!(f, "  pages from flash after them {from_flash:>10}")?;
+        writeln!(f, "  lives with a shutdown       {shutdowns:>10}")?;
         writeln!(f, "  flushes and checkpoints     {flushes:>10}")?;
         writeln!(f, "  copies forgotten            {forgotten:>10}")?;
         writeln!(f, "  objects retired             {retired:>10}")?;

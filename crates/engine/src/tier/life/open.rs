@@ -212,7 +212,7 @@ fn read(
         ToRead::Nothing => Ok(ReadBack::Nothing),
         ToRead::Slots => {
             let mut slots = recover::restore_slots(flash, superblock, options, report)?;
-            if let Some(slots) = slots.as_mut().filter(|_| is_clean && options.keeps_slots) {
+            if let Some(slots) = slots.as_mut().filter(|_| is_clean && options.keeps_batches()) {
                 points::OPEN_CLEAN.reach();
                 slots.are_clean();
                 report.dirty = 0;

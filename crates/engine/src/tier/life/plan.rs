@@ -15,7 +15,7 @@ use crate::disk::binding::{HOW_TO_GO_ON, foreign, is_older_state};
 use crate::error::HOW_TO_DETACH;
 use crate::superblock::needed_elsewhere;
 use crate::{TierError, TierOptions, points};
-use entresol_core::{Mode, Placement};
+use entresol_core::{Directory, Mode, Placement};
 use entresol_format::label::Label;
 use entresol_format::superblock::Superblock;
 
@@ -142,7 +142,7 @@ fn check_counters(label: &Label, superblock: &Superblock) -> Result<(), TierErro
 /// Decides on a cache for a disk that lacks pages since its flash failed: only that flash, as it was then,
 /// has them.
 fn of_failed(label: &Label, superblock: &Superblock, options: &TierOptions) -> Result<OpenPlan, TierError> {
-    let is_it = (superblock.policy.placement() == Placement::Log || superblock.keeps_slots)
+    let is_it = matches!(superblock.directory_kind(), Directory::Log | Directory::Batches)
         && superblock.cache == label.cache
         && superblock.disk == label.disk
         && superblock.epoch == label.failed_epoch
@@ -233,15 +233,20 @@ fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), Tie
             )));
         }
     }
-    if superblock.keeps_slots != options.keeps_slots {
-        let (found, wanted) = match superblock.keeps_slots {
-            true => ("survive a crash", "slots that do not"),
-            false => ("do not survive a crash", "slots that do"),
+    let (found, wanted) = (superblock.directory_kind(), options.directory());
+    let is_kept = |directory| matches!(directory, Directory::Batches | Directory::SegmentsAtShutdown);
+    if found != wanted && (is_kept(found) || is_kept(wanted)) {
+        let survive = |directory| match directory {
+            Directory::Batches => "survive a crash",
+            Directory::SegmentsAtShutdown => "survive a shutdown",
+            _ => "do not survive a crash",
         };
         return Err(TierError::Refused(format!(
-            "the slots of cache {} on the flash device {found}, {wanted} were asked for; open it as it is, or detach it \
+            "the slots of cache {} on the flash device {}, slots that {} were asked for; open it as it is, or detach it \
              ({HOW_TO_DETACH}) and create a new one",
-            superblock.cache
+            superblock.cache,
+            survive(found),
+            survive(wanted)
         )));
     }
     if !options.policy.finds_pages_of(superblock.policy) {

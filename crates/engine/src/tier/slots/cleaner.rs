@@ -108,7 +108,7 @@ impl Cleaner {
         }
         // If the tier ends meanwhile, the pages stay as they are.
         let Some(kept) = self.destager.destage_or_keep(&mut destages, || Ok(true))? else { return Ok(()) };
-        if self.options.keeps_slots && !self.trouble.persist(|| self.disk.sync())? {
+        if self.options.keeps_batches() && !self.trouble.persist(|| self.disk.sync())? {
             return Ok(());
         }
         let stays = |page: &CleanPage| kept.iter().any(|(kept, _)| *kept == page.page);

@@ -1,5 +1,5 @@
 //! What a checkpoint of slots makes durable: all dirty pages are copied to disk, and the disk is synced. TAC
-//! also writes its temperatures. Where slots survive a crash, dirty pages stay there, and the superblock
+//! also writes its temperatures, if its directory survives a crash. Where slots survive a crash, dirty pages stay there, and the superblock
 //! says which batches are durable.
 
 use super::cleaner::Cleaner;
@@ -12,7 +12,7 @@ use crate::tier::floor::Floor;
 use crate::tier::floor::checkpointer::MakeDurable;
 use crate::tier::floor::disk_writes::DiskWrites;
 use crate::tier::floor::superblocks::Superblocks;
-use entresol_core::Position;
+use entresol_core::{Directory as DirectoryKept, Position};
 use std::sync::Arc;
 
 /// Pages that one checkpoint copies at a time.
@@ -26,7 +26,7 @@ pub(crate) struct DurableSlots {
     flash_pages: Arc<FlashPages>,
     disk: Arc<DiskPages>,
     disk_writes: Arc<DiskWrites>,
-    keeps_slots: bool,
+    directory_kept: DirectoryKept,
     cleaner: Arc<Cleaner>,
     materialiser: Arc<Materialiser>,
 }
@@ -40,7 +40,7 @@ impl DurableSlots {
             flash_pages: floor.access.flash_pages.clone(),
             disk: floor.disk.clone(),
             disk_writes: floor.disk_writes.clone(),
-            keeps_slots: floor.access.options.keeps_slots,
+            directory_kept: floor.access.options.directory(),
             cleaner: cleaner.clone(),
             materialiser: materialiser.clone(),
         }
@@ -72,13 +72,16 @@ impl DurableSlots {
 
 impl MakeDurable for DurableSlots {
     fn make_durable(&self, _: Position) -> Result<(), TierError> {
-        if self.keeps_slots {
+        if self.directory_kept == DirectoryKept::Batches {
             self.disk_writes.sync_callers()?;
             return self.record_batches();
         }
         let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.flash_pages.page_bytes);
         self.cleaner.sweep_all(&mut scratch)?;
         self.disk.sync()?;
-        self.materialiser.write_temperatures()
+        match self.directory_kept {
+            DirectoryKept::Slots => self.materialiser.write_temperatures(),
+            _ => Ok(()),
+        }
     }
 }

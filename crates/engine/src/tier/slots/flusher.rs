@@ -39,7 +39,7 @@ impl Flusher {
         if !self.signals.check_running()? {
             return self.disk.sync();
         }
-        if self.options.keeps_slots {
+        if self.options.keeps_batches() {
             self.disk_writes.sync_callers()?;
             return self.flush_flash();
         }

@@ -1,5 +1,6 @@
-//! What slot placement writes to flash at checkpoints and shutdowns: TAC's temperatures (SBP §3), and the
-//! directory of LOC and GLB for a warm start (3LA §3.3: "materialize H … instead of flushing").
+//! What slot placement writes to flash at checkpoints and shutdowns: TAC's temperatures (SBP §3), the
+//! directory of LOC and GLB for a warm start (3LA §3.3: "materialize H … instead of flushing"), and that of
+//! raw pages ([`super::at_shutdown`]).
 //!
 //! A shutdown may destage all dirty pages first ([`Layer::close`](crate::Layer::close)), or leave them on
 //! flash ([`Layer::materialise`](crate::Layer::materialise)). Then the directory names dirty pages. It is not
@@ -17,6 +18,7 @@
 //! right: the page will be dropped without a write. So the disk is synced after the entries were read, and
 //! before the directory counts.
 
+use super::at_shutdown::write_segments;
 use crate::TierError;
 use crate::access::Access;
 use crate::buffer::AlignedBuffer;
@@ -38,6 +40,7 @@ pub(crate) struct Materialiser {
     access: Arc<Access>,
     flash: Arc<Flash>,
     cache: Uuid,
+    epoch: u64,
     /// Copies of the temperatures written, ever.
     temperatures_written: AtomicU64,
 }
@@ -48,6 +51,7 @@ impl Materialiser {
             access: floor.access.clone(),
             flash: floor.flash.clone(),
             cache: floor.superblocks.cache,
+            epoch: floor.superblocks.epoch,
             temperatures_written: AtomicU64::new(temperatures_written),
         }
     }
@@ -88,9 +92,19 @@ impl Materialiser {
     /// At a shutdown: writes the directory of a policy that keeps it for the next open. `None`: it keeps
     /// none; else, whether it names every dirty page.
     pub(crate) fn write_directory(&self) -> Result<Option<bool>, TierError> {
-        if self.access.directory.config.policy.directory() != Directory::AtShutdown {
-            return Ok(None);
+        match self.access.options.directory() {
+            Directory::AtShutdown => self.write_in_order().map(Some),
+            Directory::SegmentsAtShutdown => {
+                self.write_temperatures()?;
+                let of = (self.cache, self.epoch);
+                write_segments(&self.access.directory, &self.flash, of).map(|()| Some(true))
+            }
+            _ => Ok(None),
         }
+    }
+
+    /// The directory with the order of the pages.
+    fn write_in_order(&self) -> Result<bool, TierError> {
         self.flash.sync_writes()?;
         // Of each slot what was last written there, and what counts.
         let mut entries: Vec<(Position, Option<SlotEntry>)> =
@@ -125,6 +139,6 @@ impl Materialiser {
             self.flash.write(self.flash.layout.directory_offset(number), &block).map_err(flash_error)?;
         }
         self.flash.sync_writes()?;
-        Ok(Some(named == dirty as usize))
+        Ok(named == dirty as usize)
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `writer` | staging → flash |
 //! | `batches`, `segments` | pages with summaries, and segments of the directory, where slots survive a crash |
+//! | `at_shutdown` | segments of the directory where slots survive a shutdown |
 //! | `directory`, `upkeep` | the slot directory on flash, and how it is kept true (TAC) |
 //! | `cleaner` | flash → disk |
 //! | `flusher`, `confirms` | flushes, and telling a flush from a torn one |
@@ -12,6 +13,7 @@
 //! | `materialiser` | what is left on flash at checkpoints and shutdowns |
 //! | `durable` | what a checkpoint makes durable |
 
+mod at_shutdown;
 pub(crate) mod batches;
 pub(crate) mod cleaner;
 pub(crate) mod confirms;
@@ -68,7 +70,7 @@ pub(crate) struct FoundSlots {
 impl FoundSlots {
     /// Of an empty cache.
     pub(crate) fn empty(options: &TierOptions, superblock: &Superblock) -> Self {
-        let is_kept = options.policy.directory() == Directory::Slots;
+        let is_kept = options.directory() == Directory::Slots;
         let directory =
             is_kept.then(|| SlotDirectory::empty(&options.layout(), options.slots, superblock.cache));
         let materialised = Materialised::default();
@@ -111,8 +113,8 @@ impl Slots {
     pub(crate) fn new(floor: &Floor, found: FoundSlots) -> Self {
         let upkeep = found.directory.map(|directory| Arc::new(Upkeep::new(floor, directory)));
         let kept = found.kept.unwrap_or_default();
-        let keeps_slots = floor.access.options.keeps_slots;
-        let segments = keeps_slots.then(|| Arc::new(SlotSegments::new(floor, &kept)));
+        let keeps_batches = floor.access.options.keeps_batches();
+        let segments = keeps_batches.then(|| Arc::new(SlotSegments::new(floor, &kept)));
         let batches = segments.as_ref().map(|segments| Batches::new(floor, segments));
         let cleaner = Arc::new(Cleaner::new(floor));
         let materialiser = Arc::new(Materialiser::new(floor, found.temperatures_written));
@@ -120,14 +122,14 @@ impl Slots {
         let deletions = Arc::new(Deletions::new(floor, &upkeep));
         let writer = Arc::new(Writer::new(floor, &upkeep, batches));
         let flusher = Arc::new(Flusher::new(floor, &checkpointer, &writer));
-        let confirms = keeps_slots && floor.turns.is_some();
+        let confirms = keeps_batches && floor.turns.is_some();
         Self {
             writer,
             background: BackgroundQueue::new(floor, cleaner),
             write_through: WriteThrough::new(floor, &flusher),
             flusher,
             confirmer: confirms.then(|| Confirmer::new(floor, ConfirmsSlots::new(floor))),
-            degrader: keeps_slots.then(|| Degrader::new(floor)).flatten(),
+            degrader: keeps_batches.then(|| Degrader::new(floor)).flatten(),
             survivors: found.survivors,
             upkeep,
             segments,

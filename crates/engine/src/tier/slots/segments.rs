@@ -20,7 +20,7 @@ use crate::tier::floor::flash::Flash;
 use crate::tier::floor::superblocks::Superblocks;
 use entresol_core::{DurableBatches, SlotId};
 use entresol_format::segment::{self, COPIES_OF_SLOTS, Head};
-use entresol_format::{BLOCK_BYTES, checksum};
+use entresol_format::{BLOCK_BYTES, Layout, Uuid, checksum};
 use entresol_shm::Gone;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -40,7 +40,6 @@ pub(crate) struct SlotSegments {
     flash: Arc<Flash>,
     superblocks: Arc<Superblocks>,
     failures: Arc<Failures>,
-    entries: u32,
     /// By segment: batches below this number are in it.
     since: Vec<AtomicU64>,
     /// By segment: the copy that is overwritten first.
@@ -65,7 +64,6 @@ impl SlotSegments {
             flash: floor.flash.clone(),
             superblocks: floor.superblocks.clone(),
             failures: floor.failures.clone(),
-            entries: floor.access.options.segment_entries,
             since,
             counted: found.counted,
             written: Signal::default(),
@@ -158,56 +156,71 @@ impl SlotSegments {
         counted: Option<DurableBatches>,
         scratch: &mut AlignedBuffer,
     ) -> Result<(), TierError> {
-        let layout = &self.flash.layout;
-        if scratch.is_empty() {
-            *scratch = AlignedBuffer::new(layout.segment_bytes() as usize);
-        }
         let since =
             self.directory.with(|partition| partition.slots().map_or(0, |slots| slots.oldest_batch()))?;
-        let entry_bytes = layout.segment_entry_bytes();
-        let (block, payload) = scratch.split_at_mut(BLOCK_BYTES);
-        let used = &mut payload[..self.entries as usize * entry_bytes];
-        let mut first = number as u32 * self.entries;
-        for bytes in used.chunks_mut(STEP * entry_bytes) {
-            self.copy_entries(first, bytes)?;
-            first += (bytes.len() / entry_bytes) as u32;
-        }
-        let written = self.directory.with(|partition| partition.slots().map(|s| s.durable_batches()))?;
-        let head = Head {
-            segment: number as u64,
-            cache: self.superblocks.cache,
-            entries: self.entries,
-            checksum: checksum::of(used),
-            stale: 0,
-            stale_incomplete: false,
-            since,
-            durable: counted.or(written).unwrap_or_default(),
+        let durable = || {
+            let written = self.directory.with(|partition| partition.slots().map(|s| s.durable_batches()))?;
+            Ok(counted.or(written).unwrap_or_default())
         };
-        head.encode(block);
+        let cache = self.superblocks.cache;
+        compose(&self.directory, &self.flash.layout, (number as u64, cache, since), scratch, durable)?;
         let first = self.older_copy[number].load(SeqCst);
         for copy in [first, COPIES_OF_SLOTS - 1 - first] {
-            let offset = layout.slots_segment_offset(number as u64, copy);
-            for (at, chunk) in scratch.chunks(CHUNK).enumerate() {
-                self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
-            }
+            write_copy(&self.flash, (number as u64, copy), scratch)?;
             self.flash.sync_writes()?;
         }
         self.since[number].store(since, SeqCst);
         self.written.notify_all();
         Ok(())
     }
+}
 
-    /// Copies the entries of the slots from `first` on.
-    fn copy_entries(&self, first: u32, bytes: &mut [u8]) -> Result<(), Gone> {
-        let slots = self.directory.config.slots;
-        self.directory.with(|partition| {
-            let entries = bytes.chunks_exact_mut(self.flash.layout.segment_entry_bytes());
-            for (slot, entry) in (first..).map(SlotId).zip(entries) {
-                let view = if slot.0 < slots { partition.slot(slot) } else { None };
-                let table = partition.slots().filter(|_| slot.0 < slots);
-                let generation = table.map_or(0, |slots| slots.slot_generation(slot));
-                segment::encode_slot(entry, view, generation);
-            }
-        })
+/// Fills `scratch`, which is empty at first, with the segment of this number, cache and `since`. `durable` is
+/// asked when its entries are copied.
+pub(super) fn compose(
+    directory: &Directory,
+    layout: &Layout,
+    (segment, cache, since): (u64, Uuid, u64),
+    scratch: &mut AlignedBuffer,
+    durable: impl FnOnce() -> Result<DurableBatches, Gone>,
+) -> Result<(), Gone> {
+    if scratch.is_empty() {
+        *scratch = AlignedBuffer::new(layout.segment_bytes() as usize);
     }
+    let (entries, entry_bytes) = (layout.segment_entries(), layout.segment_entry_bytes());
+    let (block, payload) = scratch.split_at_mut(BLOCK_BYTES);
+    let used = &mut payload[..entries as usize * entry_bytes];
+    let mut first = segment as u32 * entries;
+    for bytes in used.chunks_mut(STEP * entry_bytes) {
+        copy_entries(directory, entry_bytes, first, bytes)?;
+        first += (bytes.len() / entry_bytes) as u32;
+    }
+    let checksum = checksum::of(used);
+    let (stale, stale_incomplete, durable) = (0, false, durable()?);
+    Head { segment, cache, entries, checksum, stale, stale_incomplete, since, durable }.encode(block);
+    Ok(())
+}
+
+/// Writes a composed segment to one of its places.
+pub(super) fn write_copy(
+    flash: &Flash,
+    (segment, copy): (u64, u64),
+    composed: &[u8],
+) -> Result<(), TierError> {
+    let offset = flash.layout.slots_segment_offset(segment, copy);
+    let mut chunks = composed.chunks(CHUNK).enumerate();
+    chunks.try_for_each(|(at, chunk)| flash.write(offset + (at * CHUNK) as u64, chunk)).map_err(flash_error)
+}
+
+/// Copies the entries of the slots from `first` on.
+fn copy_entries(directory: &Directory, entry_bytes: usize, first: u32, bytes: &mut [u8]) -> Result<(), Gone> {
+    let slots = directory.config.slots;
+    directory.with(|partition| {
+        for (slot, entry) in (first..).map(SlotId).zip(bytes.chunks_exact_mut(entry_bytes)) {
+            let view = if slot.0 < slots { partition.slot(slot) } else { None };
+            let table = partition.slots().filter(|_| slot.0 < slots);
+            let generation = table.map_or(0, |slots| slots.slot_generation(slot));
+            segment::encode_slot(entry, view, generation);
+        }
+    })
 }
