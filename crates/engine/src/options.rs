@@ -61,8 +61,8 @@ pub struct TierOptions {
     /// With log placement: changed pages enter even if the policy would keep them out, since their owner's
     /// own writes to disk are not known to be durable.
     pub takes_changes: bool,
-    /// With slot placement: what is in the slots survives. In write-back a crash, dirty pages too. Of raw pages
-    /// in write-through or write-around a shutdown: after a crash the cache is empty.
+    /// With slot placement: what is in the slots survives. In write-back a crash, dirty pages too. Of raw
+    /// pages in write-through or write-around a shutdown: after a crash the cache is empty.
     pub keeps_slots: bool,
     /// The owner's log can replace the flash: the cache knows how much of that log the disk needs then
     /// ([`Layer::checkpoint_complete`](crate::Layer::checkpoint_complete)). Where no dirty page survives a

@@ -1,5 +1,5 @@
-//! Slots of raw pages that survive a shutdown, in modes in which flash is never newer than disk: the next open
-//! is warm. After a crash, or when something else has written to the disk, the cache is empty: no older
+//! Slots of raw pages that survive a shutdown, in modes in which flash is never newer than disk: the next
+//! open is warm. After a crash, or when something else has written to the disk, the cache is empty: no older
 //! version than the disk's is ever served.
 
 mod support;

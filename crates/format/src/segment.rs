@@ -2,7 +2,8 @@
 //! paper). It is written in the background when the last of these is durable, while new entries are added
 //! after it (docs/FORMAT.md has the tables).
 //!
-//! Where slots survive, segment `k` describes the slots from `k × entries` on, and has two places.
+//! Where slots survive, segment `k` describes the slots from `k × entries` on, and has two places; where they
+//! survive a shutdown only, one.
 //!
 //! Entry `i` of segment `k` describes position `k × entries + i`. Segment `k` is at place `k mod places` of a
 //! ring. The entries are followed by the records of forgotten pages that the summaries of its groups name,
@@ -81,7 +82,8 @@ pub struct Head {
     pub stale: u32,
     /// There are more records of forgotten pages than fit: the summaries name them all.
     pub stale_incomplete: bool,
-    /// Of slots: what batches below this number say is in the segment. Of a log: 0.
+    /// Of slots: what batches below this number say is in the segment, or the epoch whose shutdown has
+    /// written it. Of a log: 0.
     pub since: u64,
     /// Of slots: no other batches show in the segment. Of a log: none.
     pub durable: DurableBatches,

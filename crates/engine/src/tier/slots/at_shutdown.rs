@@ -1,5 +1,5 @@
-//! Slots that survive a shutdown: of raw pages in a mode in which flash is never newer than disk. The shutdown
-//! writes segments of the directory, and the superblock calls them valid until the next open.
+//! Slots that survive a shutdown: of raw pages in a mode in which flash is never newer than disk. The
+//! shutdown writes segments of the directory, and the superblock calls them valid until the next open.
 //!
 //! While the cache is used nothing of this is written: a crash empties it. So an older version than the
 //! disk's is never found:
@@ -7,7 +7,8 @@
 //!    then a superblock says that they count.
 //! 2. The next open writes all copies of the superblock, durably, and none of them says so any more. Only
 //!    then is a page served or written.
-//! 3. Whatever else writes to the disk has begun an epoch there first. A cache of an earlier epoch is emptied.
+//! 3. Whatever else writes to the disk has begun an epoch there first, or an open that sees its writes in the
+//!    fingerprint begins one. A cache of an earlier epoch is emptied.
 //!
 //! A segment names the epoch at whose end it was written. One of another epoch, or a damaged one, does not
 //! count: its slots are empty.

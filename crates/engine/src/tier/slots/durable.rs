@@ -1,6 +1,6 @@
 //! What a checkpoint of slots makes durable: all dirty pages are copied to disk, and the disk is synced. TAC
-//! also writes its temperatures, if its directory survives a crash. Where slots survive a crash, dirty pages stay there, and the superblock
-//! says which batches are durable.
+//! also writes its temperatures, if its directory survives a crash. Where slots survive a crash, dirty pages
+//! stay there, and the superblock says which batches are durable.
 
 use super::cleaner::Cleaner;
 use super::materialiser::Materialiser;

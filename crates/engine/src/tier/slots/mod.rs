@@ -3,8 +3,8 @@
 //! | file | what it does |
 //! |---|---|
 //! | `writer` | staging → flash |
-//! | `batches`, `segments` | pages with summaries, and segments of the directory, where slots survive a crash |
-//! | `at_shutdown` | segments of the directory where slots survive a shutdown |
+//! | `batches`, `segments` | pages with summaries, and segments of the directory: slots that survive a crash |
+//! | `at_shutdown` | segments of the directory: slots that survive a shutdown |
 //! | `directory`, `upkeep` | the slot directory on flash, and how it is kept true (TAC) |
 //! | `cleaner` | flash → disk |
 //! | `flusher`, `confirms` | flushes, and telling a flush from a torn one |
