@@ -160,7 +160,8 @@ impl Happened {
             (Self::SegmentDamaged, Some(options)) => {
                 let layout = options.layout();
                 let at = layout.slots_segment_offset(rng.below(layout.segments_of_slots()), 0);
-                media.flash.write(at + rng.below(layout.segment_bytes()), &[7]).map(|()| true)
+                let block = rng.below(layout.segment_bytes() / BLOCK_BYTES as u64);
+                media.flash.write(at + block * BLOCK_BYTES as u64, &[7; BLOCK_BYTES]).map(|()| true)
             }
             (_, None) => Ok(false),
         }
