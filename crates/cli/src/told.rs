@@ -1,6 +1,7 @@
 //! Progress of work of hours: a bar on stderr or, where that is not a terminal, a line each minute.
 
 use crate::progress::Counted;
+use entresol_runtime::say;
 use indicatif::HumanCount;
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
@@ -35,7 +36,7 @@ impl Told {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.elapsed() >= TOLD_EACH {
             *last = Instant::now();
-            eprintln!("{}", self.line(done, self.began.elapsed()));
+            say::tell(&self.line(done, self.began.elapsed()));
         }
     }
 

@@ -1,5 +1,5 @@
-//! Slots that survive a crash, in sets: a full set has free slots ahead, so that each batch of pages that enter
-//! takes as many out, and needs no other batch for that.
+//! Slots that survive a crash, in sets: a full set has free slots ahead, so that each batch of pages that
+//! enter takes as many out, and needs no other batch for that.
 
 use entresol_core::{
     Admission, Config, Job, Lsn, PageId, Partition, PolicyKind, Position, SlotId, region_bytes,

@@ -37,8 +37,8 @@ impl Bytes {
         Self { words }
     }
 
-    /// The first `length` bytes of a file, a multiple of 8, without a plan. The file has them, and its room: a
-    /// page that cannot be had is a signal (SIGBUS), which ends the program.
+    /// The first `length` bytes of a file, a multiple of 8, without a plan. The file has them, and its room:
+    /// a page that cannot be had is a signal (SIGBUS), which ends the program.
     ///
     /// # Errors
     /// If the file cannot be mapped.

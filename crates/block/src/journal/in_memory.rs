@@ -1,5 +1,5 @@
-//! A journal's file that is in memory (tmpfs), as a device: its bytes are mapped, so a record costs a copy and
-//! no system call. They are the kernel's, and stay when the program is killed, as those of a `pwrite` do.
+//! A journal's file that is in memory (tmpfs), as a device: its bytes are mapped, so a record costs a copy,
+//! and no system call. They are the kernel's, and stay when the program is killed, as those of a `pwrite` do.
 //!
 //! Only a file whose room was reserved is mapped: for a page that the file system could not give, the kernel
 //! would end the program.

@@ -1,6 +1,6 @@
 //! Ghosts: what is remembered of pages that are not on flash, a word each, or half a word without notes on
-//! them. A table of sets with [`WAYS`] entries; a full set forgets its oldest entry. A page is known by 16 bits of its hash, so about one page
-//! in 8,000 is taken for another one.
+//! them. A table of sets with [`WAYS`] entries; a full set forgets its oldest entry. A page is known by 16
+//! bits of its hash, so about one page in 8,000 is taken for another one.
 //!
 //! Invariants: in each set the entries come first, from the newest to the oldest, then the empty words. No
 //! set has two entries of one fingerprint. An empty word is 0, and a fingerprint never is.
