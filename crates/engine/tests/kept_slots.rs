@@ -435,7 +435,7 @@ fn what_cannot_be_is_refused() {
             "no room for the rest",
         ),
         (TierOptions { keeps_slots: true, ..small(PolicyKind::FaceGsc, 96) }, "face-gsc"),
-        (TierOptions { keeps_slots: true, ..small(PolicyKind::Exadata, 96) }, "choose one of these: lc"),
+        (TierOptions { keeps_slots: true, ..small(PolicyKind::Loc, 96) }, "choose one of these: lc"),
     ];
     for (options, told) in cases {
         let refused = options.validate().unwrap_err().to_string();
