@@ -4,34 +4,16 @@
 mod parts;
 mod support;
 
-use entresol_block::{CacheOptions, Loss, Volume, VolumeConfig, create_volume, open_volume};
+use entresol_block::{CacheOptions, Loss, VolumeConfig, create_volume, open_volume};
 use entresol_core::{Cache, Mode, PolicyKind};
-use parts::{Parts, options, simulate};
+use parts::{Parts, WRITTEN, expect_all, options, simulate, write_all};
 use std::path::Path;
-
-const PAGE: usize = 4096;
-const PAGES: u64 = 40;
-
-fn write_all(volume: &Volume, version: u8) {
-    for page in 0..PAGES {
-        volume.write(page * PAGE as u64, &[version ^ page as u8; PAGE], false).unwrap();
-    }
-    volume.flush().unwrap();
-}
-
-fn expect_all(volume: &Volume, version: u8) {
-    let mut found = vec![0; PAGE];
-    for page in 0..PAGES {
-        volume.read(page * PAGE as u64, &mut found).unwrap();
-        assert!(found.iter().all(|byte| *byte == version ^ page as u8), "page {page}");
-    }
-}
 
 fn mode_of(options: &CacheOptions, mode: Mode) -> CacheOptions {
     options.in_mode(mode).unwrap()
 }
 
-/// Write-through has slots that do not survive, and other places on flash: a change of the mode makes the
+/// Write-through has slots that survive no crash, and other places on flash: a change of the mode makes the
 /// cache anew, and what only the flash had is on disk by then.
 #[test]
 fn a_volume_changes_to_slots_that_survive_and_back() {
@@ -52,7 +34,7 @@ fn a_volume_changes_to_slots_that_survive_and_back() {
             drop(volume);
             let parts = Parts { options: back, ..parts };
             let volume = parts.open();
-            assert!(volume.status().pages > PAGES / 2, "{}: it is warm", policy.name());
+            assert!(volume.status().pages > WRITTEN / 2, "{}: it is warm", policy.name());
             expect_all(&volume, 2);
             // Another policy of the same kind keeps the pages, dirty ones, too.
             let CacheOptions::Pages(other) = &parts.options else { unreachable!("it has a policy") };

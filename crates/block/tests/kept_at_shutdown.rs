@@ -9,28 +9,12 @@ use entresol_block::{
 };
 use entresol_core::{Cache, Mode, PolicyKind};
 use entresol_engine::{TierOptions, detach, flash_bytes};
-use parts::{Parts, options, simulate};
+use parts::{Parts, WRITTEN, expect_all, options, simulate, write_all};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const PAGE: usize = 4096;
-const PAGES: u64 = 40;
-
-fn write_all(volume: &Volume, version: u8) {
-    for page in 0..PAGES {
-        volume.write(page * PAGE as u64, &[version ^ page as u8; PAGE], false).unwrap();
-    }
-    volume.flush().unwrap();
-}
-
-fn expect_all(volume: &Volume, version: u8) {
-    let mut found = vec![0; PAGE];
-    for page in 0..PAGES {
-        volume.read(page * PAGE as u64, &mut found).unwrap();
-        assert!(found.iter().all(|byte| *byte == version ^ page as u8), "page {page}");
-    }
-}
 
 fn policies() -> impl Iterator<Item = PolicyKind> {
     PolicyKind::ALL.into_iter().filter(|policy| policy.may_keep_slots_in(Mode::WriteThrough))
@@ -53,7 +37,7 @@ fn a_volume_is_warm_after_a_shutdown_and_cold_after_a_kill() {
                 let name = format!("{} {}", policy.name(), mode.name());
                 assert!(volume.status().pages >= pages && pages > 0, "{name}: {pages}");
                 expect_all(&volume, 1);
-                assert!(volume.status().disk_reads < PAGES, "{name}");
+                assert!(volume.status().disk_reads < WRITTEN, "{name}");
                 write_all(&volume, 2);
                 // The program ends without a word.
                 drop(volume);

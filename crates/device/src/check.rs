@@ -29,8 +29,12 @@ pub(crate) fn range(
     Ok(())
 }
 
-/// Refuses a batch with a bad range.
-pub(crate) fn batch(device: &str, geometry: Geometry, batch: &[Io<'_>]) -> Result<(), DeviceError> {
+/// Refuses a batch with a range that is misaligned or extends beyond the end of `device`, for devices of
+/// other crates.
+///
+/// # Errors
+/// [`DeviceError::Misaligned`], [`DeviceError::OutOfRange`].
+pub fn batch(device: &str, geometry: Geometry, batch: &[Io<'_>]) -> Result<(), DeviceError> {
     for io in batch {
         match io {
             Io::Read { offset, buffer } => range(device, geometry, "read", *offset, buffer.len() as u64)?,

@@ -27,6 +27,7 @@ mod uring;
 pub use best::{OpenDevice, held, open_device};
 pub use buffer::{AlignedBuffer, BufferPool};
 pub use busy::{Busy, BusyClock};
+pub use check::batch as check_batch;
 pub use counted::{CountedDevice, ErrorCounts};
 pub use error::{DeviceError, ErrorKind};
 pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Moment, Outage, Survival};

@@ -148,7 +148,7 @@ fn a_cache_that_was_closed_is_warm() {
             let before = world.disk.counters().reads;
             found.iter().for_each(|page| assert_eq!(read(&tier, *page), 2, "{name}: page {page}"));
             assert_eq!(world.disk.counters().reads, before, "{name}: they come from flash");
-            // It goes on as before.
+            // Another shutdown, and its open is warm again.
             (0..PAGES).for_each(|page| write(&tier, page, 3));
             (0..PAGES).for_each(|page| assert_eq!(read(&tier, page), 3, "{name}: page {page}"));
             tier.close().unwrap();

@@ -4,7 +4,7 @@
 //! Only a file whose room was reserved is mapped: for a page that the file system could not give, the kernel
 //! would end the program.
 
-use entresol_device::{Counters, Device, DeviceError, FileDevice, Geometry, Io};
+use entresol_device::{Counters, Device, DeviceError, FileDevice, Geometry, Io, check_batch};
 use entresol_shm::Bytes;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +16,7 @@ const TMPFS: i64 = 0x0102_1994;
 
 /// See the module's header.
 pub(super) struct InMemory {
-    /// It has the lock, and does everything but reads and writes.
+    /// It has the lock, and says how large it is.
     file: FileDevice,
     bytes: Bytes,
 }
@@ -31,26 +31,13 @@ impl InMemory {
     }
 }
 
-impl InMemory {
-    /// Whether these are whole sectors of the file.
-    fn has(&self, io: &Io<'_>) -> bool {
-        let (offset, length) = match io {
-            Io::Read { offset, buffer } => (*offset, buffer.len() as u64),
-            Io::Write { offset, data } => (*offset, data.len() as u64),
-        };
-        let Geometry { capacity_bytes, sector_bytes, .. } = self.geometry();
-        let is_inside = offset.checked_add(length).is_some_and(|end| end <= capacity_bytes);
-        is_inside && (offset | length).is_multiple_of(sector_bytes.into())
-    }
-}
-
 /// `None`: the file is not in memory, lacks some of its room, or cannot be mapped.
 fn map(path: &Path, length: u64) -> Option<Bytes> {
     let file = File::options().read(true).write(true).open(path).ok()?;
     let metadata = file.metadata().ok()?;
     let is_reserved = metadata.len() == length && metadata.blocks() * 512 >= length;
     let is_in_memory = rustix::fs::fstatfs(&file).ok()?.f_type as i64 == TMPFS;
-    (is_reserved && is_in_memory).then(|| Bytes::of_file(&file, usize::try_from(length).ok()?).ok())?
+    if is_reserved && is_in_memory { Bytes::of_file(&file, usize::try_from(length).ok()?).ok() } else { None }
 }
 
 impl Device for InMemory {
@@ -59,10 +46,7 @@ impl Device for InMemory {
     }
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
-        if !batch.iter().all(|io| self.has(io)) {
-            // It refuses the batch, and says why.
-            return self.file.run(batch);
-        }
+        check_batch("journal", self.geometry(), batch)?;
         for io in batch {
             match io {
                 Io::Read { offset, buffer } => self.bytes.copy_out(*offset as usize, buffer),
@@ -76,8 +60,9 @@ impl Device for InMemory {
         self.file.sync()
     }
 
-    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
-        self.file.discard(offset, length)
+    /// Nothing: the file keeps its room.
+    fn discard(&self, _offset: u64, _length: u64) -> Result<(), DeviceError> {
+        Ok(())
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {

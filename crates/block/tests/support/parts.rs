@@ -49,6 +49,26 @@ pub fn options((cache, mode): (Cache, Mode)) -> CacheOptions {
     CacheOptions::from(options).in_mode(mode).unwrap()
 }
 
+/// Pages of 4 KiB that [`write_all`] writes.
+pub const WRITTEN: u64 = 40;
+
+/// Writes the first pages, each with other bytes in each version, durably.
+pub fn write_all(volume: &Volume, version: u8) {
+    for page in 0..WRITTEN {
+        volume.write(page * 4096, &[version ^ page as u8; 4096], false).unwrap();
+    }
+    volume.flush().unwrap();
+}
+
+/// These pages have this version.
+pub fn expect_all(volume: &Volume, version: u8) {
+    let mut found = vec![0; 4096];
+    for page in 0..WRITTEN {
+        volume.read(page * 4096, &mut found).unwrap();
+        assert!(found.iter().all(|byte| *byte == version ^ page as u8), "page {page}");
+    }
+}
+
 pub struct Parts {
     pub disk: Arc<MemoryDevice>,
     pub label: Arc<MemoryDevice>,

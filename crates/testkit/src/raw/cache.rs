@@ -83,16 +83,20 @@ impl Cache {
         self.policy.is_some_and(|policy| policy.keeps_out() || learns(policy))
     }
 
+    /// What is in its slots survives a shutdown, at least.
+    pub(super) fn slots_survive(&self) -> bool {
+        let may = |policy: PolicyKind| policy.may_keep_slots_in(self.mode);
+        self.page_format == PageFormat::Raw && self.policy.is_some_and(may)
+    }
+
     /// What is in its slots survives a crash.
     pub fn keeps_slots(&self) -> bool {
-        let is_it = self.page_format == PageFormat::Raw && self.mode == Mode::WriteBack;
-        is_it && self.policy.is_some_and(|policy| policy.may_keep_slots())
+        self.slots_survive() && self.mode == Mode::WriteBack
     }
 
     /// What is in its slots survives a shutdown, and no crash.
     pub fn keeps_slots_at_shutdown(&self) -> bool {
-        let is_it = self.page_format == PageFormat::Raw && self.mode != Mode::WriteBack;
-        is_it && self.policy.is_some_and(|policy| policy.may_keep_slots_in(self.mode))
+        self.slots_survive() && self.mode != Mode::WriteBack
     }
 
     /// Pages that it has read from disk may enter whatever they are.

@@ -68,7 +68,7 @@ fn pages(cache: Cache, policy: PolicyKind) -> TierOptions {
         slots,
         objects: if objects { OBJECTS_MAX } else { 0 },
         history: policy.history(slots),
-        keeps_slots: cache.keeps_slots() || cache.keeps_slots_at_shutdown(),
+        keeps_slots: cache.slots_survive(),
         write_workers: 2,
         background_workers: 3,
         writeback: copies_behind(cache).then_some(QUICK_WRITEBACK),

@@ -88,7 +88,7 @@ pub(super) fn options(cache: Cache) -> TierOptions {
         segment_entries: 64,
         slots,
         history: policy.history(slots),
-        keeps_slots: cache.keeps_slots() || cache.keeps_slots_at_shutdown(),
+        keeps_slots: cache.slots_survive(),
         ..TierOptions::new(policy, slots)
     }
 }
