@@ -6,14 +6,14 @@
 //!   page's bucket. No other entry is in the index.
 //! - The entries of one page are in their chain newest first, so the first match is the version to serve. All
 //!   but one are in staging. The one on flash is the last of them, unless groups were written out of order.
+//! - A chain may be read without the latch at any time: see [`crate::index`] for what that asks of a change.
 //! - `valid` and `dirty` count the slots with these flags.
 
 use crate::PageId;
 use crate::bases::Bases;
-use crate::hash::bucket_of;
-use crate::sections::{Carver, SectionPlan};
-use crate::sizes::Sizes;
-use crate::slot::{BUSY, DIRTY, NIL, REFERENCED, Slot, VALID};
+use crate::index::Index;
+use crate::sections::Carver;
+use crate::slot::{BUSY, DIRTY, Entries, NIL, Slot, VALID};
 use crate::staging::Staging;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -32,39 +32,28 @@ pub(crate) struct PageDirectory<'r> {
     /// Slots on flash. The entries from here on are those of the staging frames.
     pub slots: u32,
     pub counts: &'r mut Counts,
-    pub entries: &'r mut [Slot],
-    /// First entry of each chain.
-    pub buckets: &'r mut [u32],
-    /// By entry: the checksum of its page; empty if none are kept.
-    pub proofs: &'r mut [u32],
+    /// The entries, the chains, and what else is read without the latch.
+    pub index: Index<'r>,
     /// By entry: the base of its dirty page, if they are kept.
     pub bases: Bases<'r>,
 }
-
-pub(crate) const ENTRIES: SectionPlan = SectionPlan::many::<Slot>("slots", Sizes::entries);
-pub(crate) const BUCKETS: SectionPlan = SectionPlan::many::<u32>("index buckets", Sizes::entries);
-pub(crate) const PROOFS: SectionPlan = SectionPlan::many::<u32>("checksums", Sizes::proofs);
 
 impl<'r> PageDirectory<'r> {
     /// Attaches to its sections. `None`: the region is too short.
     #[inline(always)]
     pub(crate) fn attach(counts: &'r mut Counts, carver: &mut Carver<'r, '_>) -> Option<Self> {
         let slots = carver.sizes().slots;
-        let (entries, buckets) = (carver.take(&ENTRIES)?, carver.take(&BUCKETS)?);
-        let (proofs, bases) = (carver.take(&PROOFS)?, Bases::attach(carver)?);
-        Some(Self { slots, counts, entries, buckets, proofs, bases })
+        Some(Self { slots, counts, index: carver.index(), bases: Bases::attach(carver)? })
     }
 
     /// The checksum of the page of entry `at`; 0 if none are kept.
     pub(crate) fn proof(&self, at: u32) -> u32 {
-        self.proofs.get(at as usize).copied().unwrap_or(0)
+        self.index.proof(at)
     }
 
     /// Notes the checksum of the page of entry `at`, if any are kept.
     pub(crate) fn set_proof(&mut self, at: u32, proof: u32) {
-        if let Some(kept) = self.proofs.get_mut(at as usize) {
-            *kept = proof;
-        }
+        self.index.set_proof(at, proof);
     }
 
     /// The page of the staged entry `at` is in `slot` now, or was published there.
@@ -74,8 +63,7 @@ impl<'r> PageDirectory<'r> {
 
     /// Makes the directory empty.
     pub(crate) fn format(&mut self) {
-        self.buckets.fill(NIL);
-        self.entries.iter_mut().for_each(Slot::clear);
+        self.index.format();
         self.bases.format();
     }
 
@@ -112,30 +100,30 @@ impl<'r> PageDirectory<'r> {
     /// The page in `slot`, which is valid, is on disk as well.
     pub(crate) fn is_clean_now(&mut self, slot: u32) {
         self.base_leaves(slot);
-        self.entry_mut(slot).lower(DIRTY);
+        self.entry(slot).lower(DIRTY);
         self.counts.dirty -= 1;
     }
 
     /// No page in a slot is dirty. None is staged.
     pub(crate) fn are_clean_now(&mut self) {
-        self.entries.iter_mut().for_each(|slot| slot.lower(DIRTY));
+        self.index.entries.iter().for_each(|slot| slot.lower(DIRTY));
         self.counts.dirty = 0;
         self.bases.clear();
     }
 
     #[inline]
-    pub(crate) fn entry(&self, at: u32) -> &Slot {
-        &self.entries[at as usize]
+    pub(crate) fn entry(&self, at: u32) -> Slot<'r> {
+        self.index.entries.at(at)
     }
 
-    #[inline]
-    pub(crate) fn entry_mut(&mut self, at: u32) -> &mut Slot {
-        &mut self.entries[at as usize]
+    /// Entries, those of slots and of staging frames.
+    pub(crate) fn entries(&self) -> u32 {
+        self.index.entries.len() as u32
     }
 
     /// The entries of the slots, without those of the frames.
-    pub(crate) fn of_slots(&self) -> &[Slot] {
-        &self.entries[..self.slots as usize]
+    pub(crate) fn of_slots(&self) -> Entries<'r> {
+        self.index.entries.range(0..self.slots as usize)
     }
 
     /// The entry of a staging frame.
@@ -153,14 +141,10 @@ impl<'r> PageDirectory<'r> {
         !self.entry(slot).has(BUSY)
     }
 
-    fn bucket(&self, page: PageId) -> usize {
-        bucket_of(page.0, self.buckets.len())
-    }
-
     /// The newest entry of `page`, staged or on flash.
     #[inline]
     pub(crate) fn find(&self, page: PageId) -> Option<u32> {
-        self.find_in_chain(self.buckets[self.bucket(page)], page)
+        self.find_in_chain(self.index.first_of(self.index.bucket_of(page)), page)
     }
 
     /// The next older entry of the page of entry `at`.
@@ -191,27 +175,49 @@ impl<'r> PageDirectory<'r> {
         at
     }
 
-    /// Adds `at` to the index as the newest entry of its page.
-    pub(crate) fn link(&mut self, at: u32) {
-        let bucket = self.bucket(self.entry(at).page());
-        let first = self.buckets[bucket];
-        self.entry_mut(at).set_next(first);
-        self.buckets[bucket] = at;
+    /// Makes `change` in the chain of a bucket, so that no reader takes what it finds meanwhile for the chain.
+    #[inline(always)]
+    fn change<R>(&mut self, bucket: usize, change: impl FnOnce(&mut Self) -> R) -> R {
+        let begins = self.index.change_begins(bucket);
+        let result = change(self);
+        if begins {
+            self.index.change_ends(bucket);
+        }
+        result
     }
 
-    fn set_successor(&mut self, page: PageId, at: u32, successor: u32) {
-        let bucket = self.bucket(page);
-        if self.buckets[bucket] == at {
-            self.buckets[bucket] = successor;
-            return;
+    /// Changes of the versions of `page` begin, of which a reader is to see all or none. False: they have
+    /// begun already.
+    pub(crate) fn versions_change(&mut self, page: PageId) -> bool {
+        self.index.change_begins(self.index.bucket_of(page))
+    }
+
+    /// The changes that have begun are complete.
+    pub(crate) fn versions_changed(&mut self, page: PageId) {
+        self.index.change_ends(self.index.bucket_of(page));
+    }
+
+    /// Adds `at` to the index as the newest entry of its page.
+    pub(crate) fn link(&mut self, at: u32) {
+        let bucket = self.index.bucket_of(self.entry(at).page());
+        self.change(bucket, |directory| {
+            directory.entry(at).set_next(directory.index.first_of(bucket));
+            directory.index.set_first(bucket, at);
+        });
+    }
+
+    /// `successor` follows in the chain of `bucket` where `at` is.
+    fn set_successor(&mut self, bucket: usize, at: u32, successor: u32) {
+        let mut previous = self.index.first_of(bucket);
+        if previous == at {
+            return self.index.set_first(bucket, successor);
         }
-        let mut previous = self.buckets[bucket];
         loop {
-            assert!(previous != NIL, "entry {at} of page {page} is in the index");
-            let next = self.entry(previous).next();
+            assert!(previous != NIL, "entry {at} of page {} is in the index", self.entry(at).page());
+            let entry = self.entry(previous);
+            let next = entry.next();
             if next == at {
-                self.entry_mut(previous).set_next(successor);
-                return;
+                return entry.set_next(successor);
             }
             previous = next;
         }
@@ -219,9 +225,10 @@ impl<'r> PageDirectory<'r> {
 
     /// Removes `at` from the index.
     pub(crate) fn unlink(&mut self, at: u32) {
-        let slot = *self.entry(at);
-        self.set_successor(slot.page(), at, slot.next());
-        self.entry_mut(at).set_next(NIL);
+        let slot = self.entry(at);
+        let bucket = self.index.bucket_of(slot.page());
+        self.change(bucket, |directory| directory.set_successor(bucket, at, slot.next()));
+        slot.set_next(NIL);
     }
 
     /// As [`Self::unlink`], of the staged version of entry `at`.
@@ -232,51 +239,55 @@ impl<'r> PageDirectory<'r> {
 
     /// Replaces entry `old` in the index by entry `new` of the same page.
     fn replace(&mut self, old: u32, new: u32) {
-        let slot = *self.entry(old);
-        self.entry_mut(new).set_next(slot.next());
-        self.set_successor(slot.page(), old, new);
-        self.entry_mut(old).set_next(NIL);
+        let slot = self.entry(old);
+        let bucket = self.index.bucket_of(slot.page());
+        self.entry(new).set_next(slot.next());
+        self.change(bucket, |directory| directory.set_successor(bucket, old, new));
+        slot.set_next(NIL);
     }
 
     /// `page` is staged as entry `at`: its newest version.
     #[inline]
     pub(crate) fn stage(&mut self, at: u32, page: PageId, dirty: bool) {
-        self.entry_mut(at).set(page, if dirty { DIRTY } else { 0 });
+        self.entry(at).set(page, if dirty { DIRTY } else { 0 });
+        self.index.take_reference(at);
         self.link(at);
     }
 
     /// The staged version of entry `at` is no longer needed.
     pub(crate) fn unstage(&mut self, at: u32) {
         self.unlink_staged(at);
-        self.entry_mut(at).clear();
+        self.entry(at).clear();
     }
 
     /// The staged version of entry `at` becomes the valid one of its page, in `slot`, with `flags` in
-    /// addition to [`VALID`].
+    /// addition to [`VALID`]. It counts as referenced if it did.
     pub(crate) fn settle(&mut self, at: u32, slot: u32, flags: u32) {
         let page = self.entry(at).page();
-        self.entry_mut(slot).set(page, VALID | flags);
+        self.entry(slot).set(page, VALID | flags);
         if self.bases.are_kept() && flags & DIRTY != 0 {
             self.bases.carry(at, slot);
         }
+        self.index.carry_reference(at, slot);
         self.replace(at, slot);
-        self.entry_mut(at).clear();
+        self.entry(at).clear();
         self.count_valid(flags);
     }
 
     /// A newer version was written over the one in `slot`, which is valid and idle again.
     pub(crate) fn overwrite(&mut self, slot: u32, dirty: bool) {
         let was_dirty = self.entry(slot).has(DIRTY);
-        self.entry_mut(slot).lower(BUSY | DIRTY);
-        self.entry_mut(slot).raise(if dirty { DIRTY } else { 0 });
+        self.entry(slot).lower(BUSY | DIRTY);
+        self.entry(slot).raise(if dirty { DIRTY } else { 0 });
         self.counts.dirty = self.counts.dirty - u32::from(was_dirty) + u32::from(dirty);
     }
 
     /// The version of its page in `to`, a slot that is not in the index, has taken the place of the one in
     /// `from`, with `flags` in addition to [`VALID`]. It counts as referenced if that did.
     pub(crate) fn relocate(&mut self, from: u32, to: u32, flags: u32) {
-        let old = *self.entry(from);
-        self.entry_mut(to).set(old.page(), VALID | flags | old.flags(REFERENCED));
+        let old = self.entry(from).content();
+        self.entry(to).set(old.page(), VALID | flags);
+        self.index.carry_reference(from, to);
         self.replace(from, to);
         self.counts.dirty -= u32::from(old.has(DIRTY));
         self.counts.dirty += u32::from(flags & DIRTY != 0);
@@ -284,10 +295,11 @@ impl<'r> PageDirectory<'r> {
 
     /// A restart finds the valid version of `page` in `slot`, with `flags` in addition to [`VALID`].
     pub(crate) fn restore(&mut self, slot: u32, page: PageId, flags: u32) {
-        self.entry_mut(slot).set(page, VALID | flags);
+        self.entry(slot).set(page, VALID | flags);
         if self.bases.are_kept() && flags & DIRTY != 0 {
             self.bases.enter(slot, self.bases.now());
         }
+        self.index.take_reference(slot);
         self.link(slot);
         self.count_valid(flags);
     }

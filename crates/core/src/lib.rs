@@ -16,6 +16,7 @@ mod fragments;
 mod hash;
 mod hits;
 mod id;
+mod index;
 mod job;
 mod kept_log;
 mod lists;
@@ -28,6 +29,7 @@ mod region;
 mod sample;
 mod scaled;
 mod sections;
+mod sequence;
 mod sets;
 mod shadow;
 mod sizes;
@@ -37,8 +39,10 @@ mod staging;
 mod switch;
 mod system;
 mod take_over;
+mod unlatched;
 mod violation;
 mod walk;
+mod words;
 mod writeback;
 
 pub use bases::BASES_MAX;
@@ -68,7 +72,7 @@ pub use policy::{
     Directory, Facts, Lists, LogFacts, Placement, PlacementFacts, PolicyKind, SecondChances, SlotFacts,
     Survives,
 };
-pub use region::{Shape, bytes_per_slot, region_bytes, sections};
+pub use region::{Shape, bytes_per_slot, index_words, own_bytes, region_bytes, sections};
 pub use sample::Drawn;
 pub use scaled::GROUP_PAGES_MIN;
 pub use sections::Section;
@@ -77,6 +81,7 @@ pub use sizes::{DEQUEUES_MAX, DEQUEUES_USUAL, GROUP_PAGES_MAX, STAGING_GROUPS_MA
 pub use slot_ages::SlotAges;
 pub use switch::{Advice, LOOKS, Switcher};
 pub use system::System;
+pub use unlatched::{Hit, Unlatched};
 pub use violation::Violation;
 pub use walk::Walk;
 pub use writeback::{Aged, Writeback, WritebackLook, WritebackOptions, WritebackStep};

@@ -20,7 +20,7 @@ use crate::job::{
 };
 use crate::placement::{Log, Slots};
 use crate::policy::{Offer, Policy, ask};
-use crate::slot::{DIRTY, REFERENCED, VALID};
+use crate::slot::{DIRTY, VALID};
 use crate::staging::FrameState;
 use crate::{Lsn, PageId, Position, SlotId};
 use std::ops::Range;
@@ -378,14 +378,14 @@ impl Partition<'_> {
         };
         let entries = self.contents().pages.directory.of_slots();
         let slots = slots.start.min(entries.len() as u32)..slots.end.min(entries.len() as u32);
-        let entries = entries[slots.start as usize..slots.end as usize].iter().zip(slots);
+        let entries = entries.range(slots.start as usize..slots.end as usize).iter().zip(slots);
         let dirty = entries.filter(|(entry, _)| entry.has(VALID) && entry.has(DIRTY));
         dirty.filter(move |(_, slot)| is_old(*slot)).map(|(entry, _)| entry.page())
     }
 
     /// Entries of the directory: of slots and of staging frames.
     pub fn entries(&self) -> u32 {
-        self.contents().pages.directory.entries.len() as u32
+        self.contents().pages.directory.entries()
     }
 
     /// How full the partition is.
@@ -420,7 +420,7 @@ impl Partition<'_> {
     /// Whether `page` was fetched since it entered, under a policy that notes that.
     pub fn is_referenced(&self, page: PageId) -> bool {
         let directory = &self.contents().pages.directory;
-        directory.find(page).is_some_and(|entry| directory.entry(entry).has(REFERENCED))
+        directory.find(page).is_some_and(|entry| directory.index.is_referenced(entry))
     }
 
     /// Forgets the pages from `first` to `last`, at most [`FORGET_PAGES_MAX`]: they are dead, or are about to

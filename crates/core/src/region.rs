@@ -1,23 +1,25 @@
 //! The flat region a partition lives in, and its attachment. All links are indices, so a region may be mapped
 //! at any address, moved, or shared between processes; the driver holds the partition's latch.
 //!
+//! A region has two parts. Its *own* part is reached by the holder of the latch alone. The *index* has words
+//! that are atomic, since others may read them at the same time ([`crate::index`]). A driver may have both in
+//! one memory, the index last, or each in its own.
+//!
 //! | section | entries | bytes each |
 //! |---|---|---|
 //! | header | 1 | `size_of::<Header>()` |
 //! | staged | staging frames | 24 |
 //! | ring, groups, awaited frames (log placement) | 1, staging groups, staging frames | by their types, 24, 4 |
 //! | slot table, batches, emptied for (slots) | 1, 1 if slots survive, staging frames with sets | by types, 4 |
-//! | slots | flash slots + staging frames | 12 |
-//! | index buckets | flash slots + staging frames | 4 |
-//! | checksums, if any are kept | flash slots + staging frames | 4 |
 //! | bases, if they are kept | flash slots + staging frames | 1, and 1040 |
 //! | nodes (slot placement) | flash slots + list heads | 8, and the policy's note |
 //! | the policy's own ([`Memory`]) | | by their types |
+//! | the index | | see there |
 
 use crate::bases;
 use crate::config::{Config, ConfigError, StoredConfig};
 use crate::contents::{Contents, Decisions};
-use crate::directory;
+use crate::index::{self, Index};
 use crate::lists::node_words;
 use crate::pages::{Pages, PagesHead};
 use crate::partition::Partition;
@@ -26,10 +28,11 @@ use crate::policy::{LogPolicy, Memory, Policy, PolicyKind, PolicyState, SlotPoli
 use crate::sections::{Carver, Plain, Section, SectionPlan};
 use crate::sizes::Sizes;
 use crate::staging::{self, Staging, Window};
+use crate::words::{AtomicU32, store};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "ENTRCORE", little-endian, then the version of the region's layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCORB");
+const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCORC");
 
 /// The partition's configuration, and the scalars of the parts that all partitions have.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -63,9 +66,6 @@ const LOG_SECTIONS: &[SectionPlan] = &[
     ring::HEAD,
     ring::GROUPS,
     ring::AWAITED,
-    directory::ENTRIES,
-    directory::BUCKETS,
-    directory::PROOFS,
     bases::BASES,
     NO_NODES,
 ];
@@ -79,9 +79,6 @@ const fn slot_sections<P: SlotPolicy>() -> &'static [SectionPlan] {
             slots::HEAD,
             slots::BATCHES,
             slots::emptied_for::<P>(),
-            directory::ENTRIES,
-            directory::BUCKETS,
-            directory::PROOFS,
             bases::BASES,
             nodes_of::<P>(),
         ]
@@ -93,8 +90,8 @@ const fn own_sections<P: Policy>() -> &'static [SectionPlan] {
     <P::Memory<'static> as Memory<'static>>::SECTIONS
 }
 
-/// All sections of a region, in order.
-fn all_sections(policy: PolicyKind) -> impl Iterator<Item = &'static SectionPlan> {
+/// All sections of a region's own part, in order.
+fn own_part(policy: PolicyKind) -> impl Iterator<Item = &'static SectionPlan> {
     let (shared, own) = with_policy!(policy, P =>
         Log: (LOG_SECTIONS, own_sections::<P>()),
         Slots: (slot_sections::<P>(), own_sections::<P>()));
@@ -104,13 +101,23 @@ fn all_sections(policy: PolicyKind) -> impl Iterator<Item = &'static SectionPlan
 /// The sections of a region, in order.
 pub fn sections(config: &Config) -> impl Iterator<Item = Section> + use<> {
     let sizes = config.sizes();
-    all_sections(config.policy).map(move |plan| plan.section(&sizes))
+    own_part(config.policy).chain(index::SECTIONS).map(move |plan| plan.section(&sizes))
+}
+
+/// Bytes of the own part of the region of a partition with this configuration.
+pub fn own_bytes(config: &Config) -> usize {
+    let sizes = config.sizes();
+    own_part(config.policy).map(|plan| plan.bytes(&sizes)).sum::<usize>().next_multiple_of(8)
+}
+
+/// Words of the index of a partition with this configuration: a multiple of two.
+pub fn index_words(config: &Config) -> usize {
+    index::words_of(&config.sizes()).next_multiple_of(2)
 }
 
 /// Bytes of the region of a partition with this configuration.
 pub fn region_bytes(config: &Config) -> usize {
-    let sizes = config.sizes();
-    all_sections(config.policy).map(|plan| plan.bytes(&sizes)).sum::<usize>().next_multiple_of(8)
+    own_bytes(config) + index_words(config) * size_of::<AtomicU32>()
 }
 
 /// Bytes of DRAM for each further flash slot, index included, without the policy's history and the heads of
@@ -128,8 +135,9 @@ pub fn bytes_per_slot(policy: PolicyKind) -> usize {
 pub struct Shape {
     config: Config,
     sizes: Sizes,
-    /// Length of the region.
-    bytes: usize,
+    /// Lengths of its parts.
+    own_bytes: usize,
+    index_words: usize,
 }
 
 impl Shape {
@@ -140,29 +148,67 @@ impl Shape {
     pub fn of(region: &[u8]) -> Result<Self, ConfigError> {
         aligned(region)?;
         let found = region.len();
-        let short = ConfigError::RegionSize { expected: size_of::<Header>(), found };
-        let (head, _) = Header::ref_from_prefix(region).map_err(|_| short)?;
-        if head.magic != MAGIC {
-            return Err(ConfigError::Magic { expected: MAGIC, found: head.magic });
-        }
-        let config = head.config.read()?;
-        config.validate()?;
+        let config = config_of(region)?;
         let expected = region_bytes(&config);
         if found != expected {
             return Err(ConfigError::RegionSize { expected, found });
         }
-        Ok(Self { config, sizes: config.sizes(), bytes: found })
+        Ok(Self::known(&config))
+    }
+
+    /// As [`Shape::of`], where the index is in a memory of its own.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: they are not those of a partition, or not one of this version.
+    pub fn of_parts(own: &[u8], index: &[AtomicU32]) -> Result<Self, ConfigError> {
+        aligned(own)?;
+        let shape = Self::known(&config_of(own)?);
+        shape.has(own.len(), index.len())?;
+        Ok(shape)
+    }
+
+    fn has(&self, own: usize, index: usize) -> Result<(), ConfigError> {
+        let bytes = |own, index| own + index * size_of::<AtomicU32>();
+        if (own, index) != (self.own_bytes, self.index_words) {
+            let (expected, found) = (bytes(self.own_bytes, self.index_words), bytes(own, index));
+            return Err(ConfigError::RegionSize { expected, found });
+        }
+        Ok(())
     }
 
     /// Of a region that was formatted with `config`, which is valid: known without a look at it.
     pub(crate) fn known(config: &Config) -> Self {
-        Self { config: *config, sizes: config.sizes(), bytes: region_bytes(config) }
+        let (own_bytes, index_words) = (own_bytes(config), index_words(config));
+        Self { config: *config, sizes: config.sizes(), own_bytes, index_words }
+    }
+
+    pub(crate) fn sizes(&self) -> &Sizes {
+        &self.sizes
     }
 
     /// The configuration of the partition.
     pub const fn config(&self) -> Config {
         self.config
     }
+}
+
+/// The configuration in a header.
+fn config_of(region: &[u8]) -> Result<Config, ConfigError> {
+    let short = ConfigError::RegionSize { expected: size_of::<Header>(), found: region.len() };
+    let (head, _) = Header::ref_from_prefix(region).map_err(|_| short)?;
+    if head.magic != MAGIC {
+        return Err(ConfigError::Magic { expected: MAGIC, found: head.magic });
+    }
+    let config = head.config.read()?;
+    config.validate()?;
+    Ok(config)
+}
+
+/// The parts of a region that are in one memory. `None`: it is not long enough, or not aligned.
+#[inline(always)]
+fn split(region: &mut [u8], own_bytes: usize) -> Option<(&mut [u8], &[AtomicU32])> {
+    let (own, index) = region.split_at_mut_checked(own_bytes)?;
+    Some((own, <[AtomicU32]>::mut_from_bytes(index).ok()?))
 }
 
 fn aligned(region: &[u8]) -> Result<(), ConfigError> {
@@ -180,12 +226,31 @@ impl<'r> Partition<'r> {
             return Err(ConfigError::RegionSize { expected: region_bytes(config), found: region.len() });
         }
         aligned(region)?;
-        region.fill(0);
+        let (own, index) = split(region, own_bytes(config)).expect("the region has both parts");
+        Self::format_parts(own, index, config)
+    }
+
+    /// As [`Partition::format`], where the index is in a memory of its own, of [`index_words`] words, beside
+    /// the own part of [`own_bytes`].
+    ///
+    /// # Errors
+    /// [`ConfigError`]: the configuration is impossible, or the parts do not fit it.
+    pub fn format_parts(
+        own: &'r mut [u8],
+        index: &'r [AtomicU32],
+        config: &Config,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let shape = Shape::known(config);
+        shape.has(own.len(), index.len())?;
+        aligned(own)?;
+        own.fill(0);
+        index.iter().for_each(|word| store(word, 0));
         let (head, _) =
-            Header::mut_from_prefix(region).expect("the region is longer than its header and aligned");
+            Header::mut_from_prefix(own).expect("the region is longer than its header and aligned");
         head.magic = MAGIC;
         head.config = StoredConfig::of(config);
-        let mut partition = Self::attach(region)?;
+        let mut partition = Self::attach_parts(own, index, &shape);
         let Contents { pages, policy, .. } = partition.contents_mut();
         pages.directory.format();
         pages.lists.format(config.lists());
@@ -211,13 +276,24 @@ impl<'r> Partition<'r> {
     /// # Panics
     /// If the region has another length or alignment.
     pub fn attach_to(region: &'r mut [u8], shape: &Shape) -> Self {
-        let found = region.len();
-        assert!(found == shape.bytes, "a region of {} bytes has {found} now", shape.bytes);
+        let (own, index) = split(region, shape.own_bytes).expect("the region has both parts");
+        Self::attach_parts(own, index, shape)
+    }
+
+    /// As [`Partition::attach_to`], where the index is in a memory of its own.
+    ///
+    /// # Panics
+    /// If one of them has another length or alignment.
+    pub fn attach_parts(own: &'r mut [u8], index: &'r [AtomicU32], shape: &Shape) -> Self {
+        let found = (own.len(), index.len());
+        let known = (shape.own_bytes, shape.index_words);
+        assert!(found == known, "a region of {known:?} bytes and words has {found:?} now");
         let (head, rest) =
-            Header::mut_from_prefix(region).expect("the region is longer than its header and aligned");
-        let mut carver = Carver::new(rest, &shape.sizes);
-        // Each arm makes the partition in its final place: it is large enough for a copy to be felt.
+            Header::mut_from_prefix(own).expect("the region is longer than its header and aligned");
         let long = "the region is as long as its sections";
+        let index = Index::attach_to_change(index, &shape.sizes).expect(long);
+        let mut carver = Carver::new(rest, index, &shape.sizes);
+        // Each arm makes the partition in its final place: it is large enough for a copy to be felt.
         with_policy!(shape.config.policy, P =>
             Log: Self::carve_log::<P>(head, &mut carver, &shape.config).expect(long),
             Slots: Self::carve_slots::<P>(head, &mut carver, &shape.config).expect(long))

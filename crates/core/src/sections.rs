@@ -1,5 +1,6 @@
 //! The sections of a region: their sizes, and how they are cut from it.
 
+use crate::index::Index;
 use crate::sizes::Sizes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -50,16 +51,23 @@ impl SectionPlan {
     }
 }
 
-/// Cuts a region into its sections, from the front.
+/// Cuts a region into its sections, from the front. The index is beside them.
 pub(crate) struct Carver<'r, 'c> {
     rest: &'r mut [u8],
+    index: Index<'r>,
     sizes: &'c Sizes,
 }
 
 impl<'r, 'c> Carver<'r, 'c> {
     /// A carver that cuts `region`.
-    pub(crate) fn new(region: &'r mut [u8], sizes: &'c Sizes) -> Self {
-        Self { rest: region, sizes }
+    pub(crate) fn new(region: &'r mut [u8], index: Index<'r>, sizes: &'c Sizes) -> Self {
+        Self { rest: region, index, sizes }
+    }
+
+    /// The index.
+    #[inline(always)]
+    pub(crate) fn index(&self) -> Index<'r> {
+        self.index
     }
 
     /// The sizes from which the sections are made.

@@ -5,7 +5,8 @@
 //! index finds staged pages and pages on flash alike.
 
 use crate::PageId;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use crate::words::{AtomicU32, load, store};
+use std::ops::Range;
 
 /// End of a chain or list. Links are 28 bits wide.
 pub(crate) const NIL: u32 = 0x0fff_ffff;
@@ -17,42 +18,37 @@ const LINK_MASK: u32 = NIL;
 pub(crate) const VALID: u32 = 1 << 28;
 /// Newer than the disk copy.
 pub(crate) const DIRTY: u32 = 1 << 29;
-/// Fetched since it entered.
-pub(crate) const REFERENCED: u32 = 1 << 30;
 /// Slot placement: a write, destage or cleaning of the slot is under way.
 pub(crate) const BUSY: u32 = 1 << 31;
 /// Log placement: the slot holds a page, valid or superseded.
 pub(crate) const HELD: u32 = 1 << 31;
 
-/// Directory entry: a page id, four flags and the link of its index chain.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct Slot {
-    page_low: u32,
-    page_high: u32,
-    /// Bits 0–27: next entry in the index chain (or in the list of free slots); bits 28–31: flags.
+/// Words of an entry.
+pub(crate) const SLOT_WORDS: usize = 3;
+
+/// Where a page id has its halves, and where the link is: bits 0–27 of it are the next entry in the index
+/// chain (or in the list of free slots), bits 28–31 are flags; bit 30 is not used.
+const LOW: usize = 0;
+const HIGH: usize = 1;
+const LINK: usize = 2;
+
+/// Directory entry in its place: a page id, flags and the link of its index chain.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot<'r>(&'r [AtomicU32; SLOT_WORDS]);
+
+/// What an entry was at a moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Content {
+    page: PageId,
     link: u32,
 }
 
-const _: () = assert!(size_of::<Slot>() == 12);
-
-impl Slot {
+impl Content {
     pub(crate) fn page(&self) -> PageId {
-        PageId((self.page_high as u64) << 32 | self.page_low as u64)
-    }
-    pub(crate) fn set(&mut self, page: PageId, flags: u32) {
-        self.page_low = page.0 as u32;
-        self.page_high = (page.0 >> 32) as u32;
-        self.link = NIL | flags;
-    }
-    pub(crate) fn clear(&mut self) {
-        *self = Slot { page_low: 0, page_high: 0, link: NIL };
+        self.page
     }
     pub(crate) fn next(&self) -> u32 {
         self.link & LINK_MASK
-    }
-    pub(crate) fn set_next(&mut self, next: u32) {
-        self.link = self.link & !LINK_MASK | next;
     }
     pub(crate) fn has(&self, flag: u32) -> bool {
         self.link & flag != 0
@@ -61,10 +57,76 @@ impl Slot {
     pub(crate) fn flags(&self, flags: u32) -> u32 {
         self.link & flags
     }
-    pub(crate) fn raise(&mut self, flags: u32) {
-        self.link |= flags;
+}
+
+/// Entries that follow each other.
+#[derive(Clone, Copy)]
+pub(crate) struct Entries<'r>(&'r [[AtomicU32; SLOT_WORDS]]);
+
+impl<'r> Entries<'r> {
+    /// The entries that these words are.
+    #[inline(always)]
+    pub(crate) fn of(words: &'r [AtomicU32]) -> Self {
+        Self(words.as_chunks().0)
     }
-    pub(crate) fn lower(&mut self, flags: u32) {
-        self.link &= !flags;
+    #[inline(always)]
+    pub(crate) fn at(self, at: u32) -> Slot<'r> {
+        Slot(&self.0[at as usize])
+    }
+    /// The entry, if there is one.
+    #[inline(always)]
+    pub(crate) fn get(self, at: usize) -> Option<Slot<'r>> {
+        self.0.get(at).map(Slot)
+    }
+    pub(crate) fn len(self) -> usize {
+        self.0.len()
+    }
+    pub(crate) fn iter(self) -> impl ExactSizeIterator<Item = Slot<'r>> + use<'r> {
+        self.0.iter().map(Slot)
+    }
+    /// Those of the range.
+    pub(crate) fn range(self, range: Range<usize>) -> Self {
+        Self(&self.0[range])
+    }
+}
+
+impl Slot<'_> {
+    /// All of it, as it is now.
+    #[inline(always)]
+    pub(crate) fn content(self) -> Content {
+        Content { page: self.page(), link: load(&self.0[LINK]) }
+    }
+    #[inline(always)]
+    pub(crate) fn page(self) -> PageId {
+        PageId(u64::from(load(&self.0[HIGH])) << 32 | u64::from(load(&self.0[LOW])))
+    }
+    #[inline(always)]
+    pub(crate) fn set(self, page: PageId, flags: u32) {
+        store(&self.0[LOW], page.0 as u32);
+        store(&self.0[HIGH], (page.0 >> 32) as u32);
+        store(&self.0[LINK], NIL | flags);
+    }
+    pub(crate) fn clear(self) {
+        self.set(PageId(0), 0);
+    }
+    #[inline(always)]
+    pub(crate) fn next(self) -> u32 {
+        load(&self.0[LINK]) & LINK_MASK
+    }
+    #[inline(always)]
+    pub(crate) fn set_next(self, next: u32) {
+        store(&self.0[LINK], load(&self.0[LINK]) & !LINK_MASK | next);
+    }
+    #[inline(always)]
+    pub(crate) fn has(self, flag: u32) -> bool {
+        load(&self.0[LINK]) & flag != 0
+    }
+    #[inline(always)]
+    pub(crate) fn raise(self, flags: u32) {
+        store(&self.0[LINK], load(&self.0[LINK]) | flags);
+    }
+    #[inline(always)]
+    pub(crate) fn lower(self, flags: u32) {
+        store(&self.0[LINK], load(&self.0[LINK]) & !flags);
     }
 }

@@ -2,14 +2,14 @@
 
 use crate::TierMetrics;
 use crate::durations::{DurationTally, Durations};
-use crate::tally::Tally;
+use crate::tally::{Tally, WideTally};
 use entresol_shm::shared_struct;
 
 shared_struct! {
     #[derive(Default)]
     pub(crate) struct Tallies {
         pub staging_hits: Tally,
-        pub flash_hits: Tally,
+        pub flash_hits: WideTally,
         pub disk_reads: Tally,
         pub disk_writes: Tally,
         pub dirty_evictions: Tally,
@@ -44,12 +44,11 @@ impl Tallies {
     pub(crate) fn requests(&self) -> u64 {
         let all = [
             &self.staging_hits,
-            &self.flash_hits,
             &self.disk_reads,
             &self.dirty_evictions,
             &self.clean_evictions,
         ];
-        all.iter().map(|tally| tally.get()).sum()
+        self.flash_hits.get() + all.iter().map(|tally| tally.get()).sum::<u64>()
     }
 
     /// All counters. The values that only the directory has are zero.

@@ -209,7 +209,7 @@ impl SharedFront {
     pub fn locate(&self, first: PageId, most: u32, fetches: bool) -> Result<(Place, u32), TierError> {
         let found = self.access.places.find(first, most, fetches)?;
         if let (true, (Place::Flash { .. }, pages)) = (fetches, found) {
-            self.access.board.tallies.flash_hits.add(pages as usize);
+            self.access.board.count_flash_hits(pages as usize);
         }
         Ok(found)
     }

@@ -1,12 +1,53 @@
-//! A counter that any task may add to, without a lock.
+//! Counters that any task may add to, without a lock.
 
 use entresol_shm::atomic::{AtomicU64, Ordering::Relaxed};
 use entresol_shm::shared_struct;
+use std::sync::atomic::AtomicUsize;
+
+/// Lanes of a [`WideTally`].
+const LANES: usize = 64;
 
 shared_struct! {
     #[derive(Default)]
     pub(crate) struct Tally {
         count: AtomicU64,
+    }
+
+    /// A lane of a counter, with a cache line of its own.
+    #[derive(Default)]
+    #[repr(align(64))]
+    struct Lane {
+        tally: Tally,
+    }
+
+    /// A counter that each process, and each thread of a process that is alone, adds to in a lane of its own:
+    /// tasks that count at the same time do not write the same cache line. More of them than lanes share some.
+    pub(crate) struct WideTally {
+        lanes: [Lane; LANES],
+    }
+}
+
+impl Default for WideTally {
+    fn default() -> Self {
+        Self { lanes: std::array::from_fn(|_| Lane::default()) }
+    }
+}
+
+/// A lane for the tasks of this thread.
+pub(crate) fn lane_of_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static LANE: usize = NEXT.fetch_add(1, Relaxed);
+    }
+    LANE.with(|lane| *lane)
+}
+
+impl WideTally {
+    pub(crate) fn add(&self, lane: usize, count: usize) {
+        self.lanes[lane % LANES].tally.add(count);
+    }
+    pub(crate) fn get(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.tally.get()).sum()
     }
 }
 

@@ -216,6 +216,13 @@ impl Objects<'_> {
         }
     }
 
+    /// The position from which on all pages of `object` live; before it, a cut may have made some dead.
+    /// `None`: it is no live object.
+    pub fn lives_from(&self, object: ObjectId) -> Option<Position> {
+        let (entry, count) = self.live(object)?;
+        Some(entry.cuts(count).last().map_or(Position(0), |newest| newest.rear))
+    }
+
     /// Whether the version of `page` that entered at `position` is dead: its object is retired or unknown, a
     /// cut has made it dead, or it is below the durable front.
     pub fn is_dead(&self, page: PageId, position: Position) -> bool {

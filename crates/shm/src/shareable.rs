@@ -66,6 +66,12 @@ macro_rules! words {
 
 words!(AtomicU32, AtomicU64, Latch, Epoch);
 
+/// The standard library's words, where those of this crate are others: accesses to them are no points.
+#[cfg(feature = "shuttle")]
+const _: () = {
+    words!(std::sync::atomic::AtomicU32, std::sync::atomic::AtomicU64);
+};
+
 // SAFETY: as its items, which follow each other without anything in between.
 #[allow(unsafe_code)]
 unsafe impl<T: Shareable, const N: usize> Shareable for [T; N] {

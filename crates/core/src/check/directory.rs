@@ -1,7 +1,6 @@
 //! Invariants of the directory.
 
 use crate::directory::PageDirectory;
-use crate::hash::bucket_of;
 use crate::slot::{DIRTY, NIL, Slot, VALID};
 use crate::staging::Staging;
 use crate::violation::{Violation, same};
@@ -14,8 +13,8 @@ pub(super) fn check(
     age: impl Fn(u32) -> u64,
 ) -> Result<(), Violation> {
     links(directory, staging)?;
-    for first in directory.buckets.iter() {
-        let mut at = *first;
+    same(|| "changes of the index under way", 0, directory.index.changes())?;
+    for mut at in directory.index.chains() {
         while at != NIL {
             entry(directory, staging, &age, at)?;
             at = directory.entry(at).next();
@@ -28,16 +27,15 @@ pub(super) fn check(
 /// Every chain of the index has existing entries only, each in the bucket of its page, and ends.
 fn links(directory: &PageDirectory<'_>, staging: &Staging<'_>) -> Result<(), Violation> {
     let mut linked = 0;
-    for (bucket, first) in directory.buckets.iter().enumerate() {
-        let mut at = *first;
+    for (bucket, mut at) in directory.index.chains().enumerate() {
         while at != NIL {
-            let Some(entry) = directory.entries.get(at as usize) else {
+            let Some(entry) = directory.index.entries.get(at as usize) else {
                 let what = || format!("an entry in the chain of bucket {bucket}");
                 return same(what, "below the last", "beyond");
             };
             linked += 1;
-            same(|| "chains of the index end", true, linked <= directory.entries.len())?;
-            let home = bucket_of(entry.page().0, directory.buckets.len());
+            same(|| "chains of the index end", true, linked <= directory.index.entries.len())?;
+            let home = directory.index.bucket_of(entry.page());
             same(|| format!("bucket of entry {at}, page {}", entry.page()), home, bucket)?;
             at = entry.next();
         }
@@ -75,7 +73,7 @@ fn bases(directory: &PageDirectory<'_>, staging: &Staging<'_>) -> Result<(), Vio
     if !directory.bases.are_kept() {
         return Ok(());
     }
-    let entries = 0..directory.entries.len() as u32;
+    let entries = 0..directory.entries();
     let (found, held) = directory.bases.recount(entries.filter(|at| directory.has_base(staging, *at)));
     for (base, (found, held)) in found.iter().zip(held).enumerate() {
         same(|| format!("dirty pages of base {base}, modulo 256"), *found, held)?;
@@ -84,7 +82,7 @@ fn bases(directory: &PageDirectory<'_>, staging: &Staging<'_>) -> Result<(), Vio
 }
 
 fn counts(directory: &PageDirectory<'_>) -> Result<(), Violation> {
-    let count = |wanted: fn(&&Slot) -> bool| directory.of_slots().iter().filter(wanted).count() as u32;
+    let count = |wanted: fn(&Slot<'_>) -> bool| directory.of_slots().iter().filter(wanted).count() as u32;
     same(|| "valid slots", count(|s| s.has(VALID)), directory.counts.valid)?;
     same(|| "dirty slots", count(|s| s.has(VALID) && s.has(DIRTY)), directory.counts.dirty)
 }

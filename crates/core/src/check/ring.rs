@@ -103,6 +103,8 @@ pub(super) fn slots(
     staging: &Staging<'_>,
     directory: &PageDirectory<'_>,
 ) -> Result<(), Violation> {
+    let window = (ring.head.released, ring.head.released_slot);
+    same(|| "the window of the index", Some(window), directory.index.window())?;
     let slots = directory.of_slots();
     let superseded = slots.iter().filter(|slot| slot.has(HELD) && !slot.has(VALID)).count();
     same(|| "superseded slots", superseded, ring.head.superseded as usize)?;

@@ -108,7 +108,7 @@ impl Deletion {
     /// was over.
     pub fn resume(log: &Log<'_>, cause: u64) -> Option<Self> {
         let ((first, last), below) = log.ring.head.deletions.causes.resumable(cause)?;
-        let stage = Self::steps((first.0, last.0), below, log.contents.pages.directory.entries.len() as u32);
+        let stage = Self::steps((first.0, last.0), below, log.contents.pages.directory.entries());
         Some(Self { cause, ..Self::new(first, last, Why::Dead, stage) })
     }
 
@@ -176,7 +176,7 @@ impl Deletion {
         match stage {
             Stage::Record => self.begin(log, pages),
             Stage::Entries(below, from) => {
-                let entries = log.contents.pages.directory.entries.len() as u32;
+                let entries = log.contents.pages.directory.entries();
                 let end = entries.min(from.saturating_add(self.entries_at_once));
                 let got = log.forget_entries(pages, below, after, from..end);
                 let next = if end < entries { Stage::Entries(below, end) } else { self.on_its_way(log) };
@@ -220,7 +220,7 @@ impl Deletion {
         if self.why == Why::Dead {
             log.ring.head.deletions.causes.may_be_resumed(cause, pages, below);
         }
-        let entries = log.contents.pages.directory.entries.len() as u32;
+        let entries = log.contents.pages.directory.entries();
         self.stage = Self::steps((self.first, self.last), below, entries);
         Next::Step { room: false }
     }

@@ -12,7 +12,6 @@
 
 use super::{Decision, ONLY_LIST, Offer, OneList, SlotFacts, shared};
 use crate::pages::Pages;
-use crate::slot::REFERENCED;
 
 /// Second-chance FIFO, in place.
 pub(crate) struct Clock;
@@ -26,7 +25,7 @@ impl OneList for Clock {
     }
 
     fn used(pages: &mut Pages<'_>, slot: u32) {
-        pages.directory.entry_mut(slot).raise(REFERENCED);
+        pages.directory.index.refer(slot);
     }
 
     fn victim(pages: &mut Pages<'_>) -> Option<u32> {
@@ -38,10 +37,10 @@ impl OneList for Clock {
                 at = pages.lists.next_of(at);
                 continue;
             }
-            if !pages.directory.entry(at).has(REFERENCED) {
+            if !pages.directory.index.is_referenced(at) {
                 return Some(at);
             }
-            pages.directory.entry_mut(at).lower(REFERENCED);
+            pages.directory.index.take_reference(at);
             let next = pages.lists.next_of(at);
             pages.lists.move_to_back(ONLY_LIST, at);
             if next != node {

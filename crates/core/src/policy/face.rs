@@ -17,7 +17,6 @@
 use super::{Decision, LogFacts, LogPolicy, Offer, Policy, SecondChances};
 use crate::job::Fate;
 use crate::pages::Pages;
-use crate::slot::REFERENCED;
 
 /// mvFIFO: one I/O a page.
 pub(crate) struct Face;
@@ -31,8 +30,8 @@ fn enqueue(pages: &Pages<'_>, offer: &Offer) -> Decision {
     Decision::enter_if(offer.fdirty || pages.directory.find(offer.page).is_none())
 }
 
-fn refer(pages: &mut Pages<'_>, entry: u32) {
-    pages.directory.entry_mut(entry).raise(REFERENCED);
+fn refer(pages: &Pages<'_>, entry: u32) {
+    pages.directory.index.refer(entry);
 }
 
 impl Policy for Face {
@@ -87,7 +86,7 @@ impl LogPolicy for FaceGsc {
         LogFacts { second_chances: Some(SecondChances { spare_groups: 0, pulls: true }), ..LogFacts::BASE };
 
     fn fate(pages: &Pages<'_>, _: &(), slot: u32) -> Fate {
-        if pages.directory.entry(slot).has(REFERENCED) {
+        if pages.directory.index.is_referenced(slot) {
             Fate::SecondChance
         } else {
             pages.fate_without_chance(slot)

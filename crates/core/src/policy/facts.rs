@@ -64,6 +64,9 @@ pub struct Facts {
     /// What enters depends on what the devices cost: the driver tells it with
     /// [`crate::Partition::set_costs`].
     pub weighs_costs: bool,
+    /// A hit sets a bit that says so, and changes nothing else: with log placement it needs no latch
+    /// ([`crate::Unlatched`]).
+    pub hits_only_refer: bool,
     /// Its placement, and what belongs to that.
     pub placement: PlacementFacts,
 }

@@ -49,6 +49,9 @@ pub(crate) trait Policy {
     const LEARNS_FROM_MISSES: bool = false;
     /// What enters depends on what the devices cost ([`Facts::weighs_costs`](crate::Facts)).
     const WEIGHS_COSTS: bool = false;
+    /// A hit sets the reference bit of its entry, and changes nothing else: so a hit needs no latch
+    /// ([`Facts::hits_only_refer`](crate::Facts)).
+    const HITS_ONLY_REFER: bool = false;
     /// Its memory for the partition. `()`: none.
     type Memory<'r>: Memory<'r>;
 

@@ -17,7 +17,6 @@
 
 use super::{Decision, ONLY_LIST, Offer, OneList, SlotFacts, shared};
 use crate::pages::Pages;
-use crate::slot::REFERENCED;
 
 /// CLOCK without moves. The hand is the lists' cursor: it moves to the next page when its page is evicted.
 pub(crate) struct Sieve;
@@ -31,7 +30,7 @@ impl OneList for Sieve {
     }
 
     fn used(pages: &mut Pages<'_>, slot: u32) {
-        pages.directory.entry_mut(slot).raise(REFERENCED);
+        pages.directory.index.refer(slot);
     }
 
     fn victim(pages: &mut Pages<'_>) -> Option<u32> {
@@ -44,11 +43,11 @@ impl OneList for Sieve {
             match lists.slot(at) {
                 None => turns += 1,
                 Some(slot) if !directory.is_idle(slot) => {}
-                Some(slot) if !directory.entry(slot).has(REFERENCED) => {
+                Some(slot) if !directory.index.is_referenced(slot) => {
                     *lists.cursor = slot;
                     return Some(slot);
                 }
-                Some(slot) => directory.entry_mut(slot).lower(REFERENCED),
+                Some(slot) => directory.index.take_reference(slot),
             }
             at = lists.next_of(at);
         }

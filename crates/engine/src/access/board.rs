@@ -3,6 +3,7 @@
 
 use super::destage_requests::DestageRequests;
 use crate::metrics::Tallies;
+use crate::tally::lane_of_thread;
 use entresol_core::PageId;
 use entresol_shm::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use entresol_shm::{Shared, shared_struct};
@@ -17,8 +18,7 @@ const DAMAGES: usize = 16;
 shared_struct! {
     /// See the module's header.
     pub(crate) struct Board {
-        /// How the cache is: a [`super::State`].
-        pub(super) state: AtomicU32,
+        pub(super) state: StateLine,
         /// Database checkpoints under way.
         pub checkpoints: AtomicU32,
         /// Evictors that wait for room.
@@ -39,6 +39,13 @@ shared_struct! {
         pub destage_requests: DestageRequests,
         /// Pages whose copies on flash fronts have found damaged, plus one; 0: a free place.
         damages: [AtomicU64; DAMAGES],
+    }
+
+    /// How the cache is: a [`super::State`]. Every hit reads it, so it has a cache line of its own.
+    #[derive(Default)]
+    #[repr(align(64))]
+    pub(super) struct StateLine {
+        pub(super) word: AtomicU32,
     }
 
     /// A service of the back for any process. Requests have numbers.
@@ -93,7 +100,7 @@ impl Request {
 impl Default for Board {
     fn default() -> Self {
         Self {
-            state: AtomicU32::default(),
+            state: StateLine::default(),
             checkpoints: AtomicU32::default(),
             waiting: AtomicU32::default(),
             disk_owed: AtomicU64::default(),
@@ -150,7 +157,24 @@ impl Board {
 #[derive(Clone)]
 pub(crate) enum BoardRef {
     Private(Arc<Board>),
-    Mapped(Shared<Board>),
+    /// With the lane of this process in wide tallies.
+    Mapped(Shared<Board>, usize),
+}
+
+impl BoardRef {
+    /// A board in a segment, of the process with this number.
+    pub(super) fn mapped(board: Shared<Board>, process: u32) -> Self {
+        Self::Mapped(board, process as usize)
+    }
+
+    /// Counts pages that were fetched from flash.
+    pub(crate) fn count_flash_hits(&self, pages: usize) {
+        let lane = match self {
+            BoardRef::Private(_) => lane_of_thread(),
+            BoardRef::Mapped(_, lane) => *lane,
+        };
+        self.tallies.flash_hits.add(lane, pages);
+    }
 }
 
 impl Deref for BoardRef {
@@ -159,7 +183,7 @@ impl Deref for BoardRef {
     fn deref(&self) -> &Board {
         match self {
             BoardRef::Private(board) => board,
-            BoardRef::Mapped(board) => board,
+            BoardRef::Mapped(board, _) => board,
         }
     }
 }

@@ -1,18 +1,27 @@
 //! The directory of a cache: the core's partition, and the table of objects if there is one, under one latch.
 //!
-//! Invariant: a step touches the region and the board, takes no other lock and allocates nothing. Where
-//! processes share the region and one of them dies in a step, the cache is given up: no step follows.
+//! Invariants:
+//! - A step touches the region and the board, takes no other lock and allocates nothing. Where processes share
+//!   the region and one of them dies in a step, the cache is given up: no step follows.
+//! - A hit that was looked up without the latch counts if, after the read of its page, the index has not
+//!   changed there, the object of the page lives, and the cache runs. The state is looked at last: a cache
+//!   that does not run never runs again, and its index may be out of date from then on.
+//! - Of each object there is a word: its pages at that position, and at later ones, live. It is written under
+//!   the latch, in the step that changes the object.
 
 use super::run_state::RunState;
 use crate::TierError;
 use crate::region::RegionMemory;
 use arrayvec::ArrayVec;
-use entresol_core::{Config, Log, Partition, Placement, Position, Shape, SlotId};
-use entresol_objects::Objects;
+use entresol_core::{Config, Hit, Log, PageId, Partition, Placement, Position, Shape, SlotId, Unlatched};
+use entresol_objects::{ObjectId, Objects};
 use entresol_runtime::sync::allowing_allocation;
 use entresol_shm::Gone;
 use std::sync::Arc;
-use zerocopy::IntoBytes;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Of an object that does not live, or of which only the table says which pages do.
+const ASK_THE_TABLE: u64 = u64::MAX;
 
 /// Largest partition whose invariants are checked after every step in debug builds.
 const CHECKED_SLOTS_MAX: u32 = 1024;
@@ -34,7 +43,8 @@ impl Directory {
     /// The directory in `region`, which holds a partition of `config`.
     pub(super) fn new(region: RegionMemory, config: Config, state: &Arc<RunState>) -> Result<Self, Gone> {
         let (shape, objects) = region.with(|partition, objects| {
-            let shape = Shape::of(partition).expect("the region holds this tier's partition");
+            let shape =
+                Shape::of_parts(partition, &region.index).expect("the region holds this tier's partition");
             let table = (!objects.is_empty())
                 .then(|| entresol_objects::Shape::of(objects).expect("the region holds this tier's objects"));
             (shape, table)
@@ -61,7 +71,7 @@ impl Directory {
     #[inline]
     pub(crate) fn step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Result<R, Gone> {
         let result = self.region.with(|partition, _| {
-            let mut partition = Partition::attach_to(partition, &self.shape);
+            let mut partition = Partition::attach_parts(partition, &self.region.index, &self.shape);
             let result = step(&mut partition);
             self.check(&partition);
             result
@@ -75,8 +85,16 @@ impl Directory {
         step: impl FnOnce(&mut Partition<'_>, Option<&mut Objects<'_>>) -> R,
     ) -> Result<R, Gone> {
         entresol_runtime::may_preempt();
+        self.step_with_objects(step)
+    }
+
+    /// As [`Directory::with_objects`], for a caller at which a task may have been preempted just now.
+    pub(crate) fn step_with_objects<R>(
+        &self,
+        step: impl FnOnce(&mut Partition<'_>, Option<&mut Objects<'_>>) -> R,
+    ) -> Result<R, Gone> {
         let result = self.region.with(|partition, objects| {
-            let mut partition = Partition::attach_to(partition, &self.shape);
+            let mut partition = Partition::attach_parts(partition, &self.region.index, &self.shape);
             let mut objects = self.objects.as_ref().map(|shape| Objects::attach_to(objects, shape));
             let result = step(&mut partition, objects.as_mut());
             self.check(&partition);
@@ -95,7 +113,8 @@ impl Directory {
 
     /// As [`Directory::step`], for a destructor: never waits. `None`: the latch is held or gone.
     pub(crate) fn try_step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Option<R> {
-        self.region.try_with(|partition| Some(step(&mut Partition::attach(partition).ok()?)))?
+        let index = &self.region.index;
+        self.region.try_with(|partition| step(&mut Partition::attach_parts(partition, index, &self.shape)))
     }
 
     /// All that `visit` finds in the core, in memory that is taken before the latch. Nothing changes
@@ -124,13 +143,43 @@ impl Directory {
         Ok(proofs)
     }
 
-    /// Copies the region, of as many words as `words` has.
-    pub(super) fn copy_to(&self, words: &mut [u64]) -> Result<(), Gone> {
-        self.region.with(|partition, table| {
-            let (to_partition, to_table) = words.as_mut_bytes().split_at_mut(partition.len());
-            to_partition.copy_from_slice(partition);
-            to_table.copy_from_slice(table);
-        })
+    /// Copies the region to a new one.
+    pub(super) fn copy_to(&self, region: &RegionMemory) -> Result<(), Gone> {
+        self.region.copy_to(region)
+    }
+
+    /// The index, for look-ups without the latch, if hits need none.
+    #[inline]
+    pub(crate) fn unlatched(&self) -> Option<Unlatched<'_>> {
+        self.shape.unlatched(&self.region.index)
+    }
+
+    /// Whether `hit` is to be served: see the module's header.
+    #[inline]
+    pub(crate) fn is_current(&self, index: &Unlatched<'_>, page: PageId, hit: &Hit) -> bool {
+        index.is_current(hit) && self.is_sure_to_live(page, hit.position) && self.state.is_running()
+    }
+
+    fn is_sure_to_live(&self, page: PageId, position: Position) -> bool {
+        let life = || self.region.lives.get(page.object() as usize);
+        self.objects.is_none() || life().is_some_and(|from| from.load(Acquire) <= position.0)
+    }
+
+    /// `object` has changed in this step.
+    pub(super) fn object_changed(&self, objects: &Objects<'_>, object: ObjectId) {
+        if let Some(word) = self.region.lives.get(object.0 as usize) {
+            word.store(objects.lives_from(object).map_or(ASK_THE_TABLE, |from| from.0), Release);
+        }
+    }
+
+    /// All objects may have.
+    pub(super) fn objects_changed(&self, objects: &Objects<'_>) {
+        (0..self.region.lives.len() as u32).for_each(|object| self.object_changed(objects, ObjectId(object)));
+    }
+
+    /// Notes which objects live in a region that nobody uses yet.
+    pub(super) fn note_objects(&self) -> Result<(), Gone> {
+        self.step_with_objects(|_, objects| objects.into_iter().for_each(|objects| self.objects_changed(objects)))
     }
 
     pub(crate) fn is_log(&self) -> bool {

@@ -1,5 +1,10 @@
 //! A fetch: from staging, or from flash.
 //!
+//! A page is looked up without the latch first, where the policy allows it. Such a hit is served if it is
+//! still current after its read. Whatever else it is (absent, staged, moved, damaged, in the middle of a
+//! change) is asked again under the latch. A page that is absent is always asked there, with the ticket of its
+//! read from disk in the same step: one that was missed during a change would be read in an older version.
+//!
 //! Invariants: a served page was proved by checksum, id and generation, and is the newest version. After a
 //! version was served, no older one is. After a power failure that holds for versions that are durable on
 //! flash: a staged one may be lost.
@@ -17,7 +22,8 @@ use super::staging::Staging;
 use crate::api::{Fetched, Source};
 use crate::shadow::Shadow;
 use crate::{TierError, points};
-use entresol_core::{Lookup, PageId, Partition, Taken};
+use entresol_core::{Generation, Hit, Lookup, PageId, Partition, Taken};
+use entresol_objects::Objects;
 use entresol_runtime::yield_now;
 use entresol_shm::Gone;
 use std::sync::Arc;
@@ -38,6 +44,20 @@ pub(crate) enum FetchResult {
     OnDisk(ReadTicket),
     /// Its copy on flash is damaged; unless it is dirty, the disk has it, too.
     Damaged { place: String, fault: String, dirty: bool, ticket: ReadTicket, copy: Lookup },
+}
+
+/// What was found of a page under the latch: its checksum, if one is kept, and the ticket of a read of it from
+/// disk that begins then.
+type Found = (Lookup, u32, ReadTicket);
+
+/// What became of a look-up without the latch.
+enum Unlatched {
+    /// Nothing: the latch is to be taken.
+    Not,
+    /// The page is in the caller's buffer.
+    Here(Fetched),
+    /// The page was on flash. It has moved since, or its read gave something else, or that is not known.
+    Unsure { hit: Hit, is_read: bool },
 }
 
 /// The checksum that is kept for the page, if it is on flash.
@@ -80,27 +100,101 @@ impl Fetches {
     /// Fetches `page` if it is in the cache; `buffer` has its length.
     pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<FetchResult, TierError> {
         if !self.signals.check_running()? {
-            points::OFF_FETCH.reach();
-            return Ok(FetchResult::OnDisk(self.order.read_begins(page)));
+            return Ok(self.off(page));
         }
-        let mut found = self.directory.with_objects(|partition, objects| {
-            let lookup = living(partition, objects, page, |partition| {
+        entresol_runtime::may_preempt();
+        let (found, reads) = match self.fetch_unlatched(page, buffer) {
+            Unlatched::Not => (self.look_up(page)?, 0),
+            Unlatched::Here(fetched) => return Ok(FetchResult::Here(fetched)),
+            Unlatched::Unsure { hit, is_read } => {
+                if !self.signals.check_running()? {
+                    return Ok(self.off(page));
+                }
+                if !is_read {
+                    entresol_runtime::may_preempt();
+                }
+                let now = self.directory.step_with_objects(|partition, objects| {
+                    self.found(partition, objects, page, |partition| partition.peek(page))
+                })?;
+                let is_same = (now.0, now.1) == (hit.lookup(), hit.proof);
+                if is_same && is_read {
+                    return Ok(FetchResult::Here(self.is_hit(hit.dirty)));
+                }
+                if !is_same {
+                    points::FETCH_MOVED.reach();
+                }
+                (now, u32::from(is_same))
+            }
+        };
+        self.serve(page, buffer, found, reads)
+    }
+
+    /// The disk alone serves.
+    fn off(&self, page: PageId) -> FetchResult {
+        points::OFF_FETCH.reach();
+        FetchResult::OnDisk(self.order.read_begins(page))
+    }
+
+    /// A page was served from flash, and stays there.
+    fn is_hit(&self, dirty: bool) -> Fetched {
+        self.board.count_flash_hits(1);
+        Fetched { source: Source::Flash, dirty, fdirty: false }
+    }
+
+    /// Looks `page` up without the latch, and reads it if it is on flash.
+    fn fetch_unlatched(&self, page: PageId, buffer: &mut [u8]) -> Unlatched {
+        let Some(index) = self.directory.unlatched() else { return Unlatched::Not };
+        let Some(hit) = index.fetch(page) else { return Unlatched::Not };
+        self.shadow.fetch(page);
+        let generation = Generation::Exact(hit.position);
+        let is_read = self.flash_pages.read(buffer, page, hit.slot, generation, hit.proof).is_ok();
+        if is_read && self.directory.is_current(&index, page, &hit) {
+            return Unlatched::Here(self.is_hit(hit.dirty));
+        }
+        Unlatched::Unsure { hit, is_read }
+    }
+
+    /// What `look_up` finds of `page`.
+    fn found(
+        &self,
+        partition: &mut Partition<'_>,
+        objects: Option<&mut Objects<'_>>,
+        page: PageId,
+        look_up: impl FnOnce(&mut Partition<'_>) -> Lookup,
+    ) -> Found {
+        let lookup = living(partition, objects, page, look_up);
+        (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
+    }
+
+    /// Looks `page` up under the latch. It counts as fetched.
+    fn look_up(&self, page: PageId) -> Result<Found, Gone> {
+        let found = self.directory.step_with_objects(|partition, objects| {
+            self.found(partition, objects, page, |partition| {
                 let lookup = partition.fetch(page);
                 if lookup == Lookup::Absent && self.directory.config.policy.learns_from_misses() {
                     partition.missed(page);
                 }
                 lookup
-            });
-            (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
+            })
         })?;
         self.shadow.fetch(page);
+        Ok(found)
+    }
+
+    /// Serves what was found under the latch. `reads`: of the page, there, that gave something else.
+    fn serve(
+        &self,
+        page: PageId,
+        buffer: &mut [u8],
+        mut found: Found,
+        mut reads: u32,
+    ) -> Result<FetchResult, TierError> {
         let look_again = || {
             self.directory.with_objects(|partition, objects| {
-                let lookup = living(partition, objects, page, |partition| partition.peek(page));
-                (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
+                self.found(partition, objects, page, |partition| partition.peek(page))
             })
         };
-        let (mut reads, mut looks) = (0, 0);
+        let mut looks = 0;
         loop {
             match found.0 {
                 Lookup::Absent => return Ok(FetchResult::OnDisk(found.2)),
@@ -114,7 +208,7 @@ impl Fetches {
                 }
                 Lookup::Flash { slot, generation, dirty } => {
                     let Err(fault) = self.flash_pages.read(buffer, page, slot, generation, found.1) else {
-                        self.board.tallies.flash_hits.add(1);
+                        self.board.count_flash_hits(1);
                         return Ok(FetchResult::Here(self.went_up(page, Source::Flash, dirty)?));
                     };
                     let now = look_again()?;

@@ -1,7 +1,8 @@
 //! Adjacent pages that are all on flash: looked up together, and read together. Pages that are adjacent
 //! on flash, as those often do that have entered together, are one read.
 //!
-//! Invariant: as [`super::Fetches::fetch`] of each page. A page that is not proved here is left to it.
+//! Invariant: as [`super::Fetches::fetch`] of each page. A page that is not proved here is left to it, as is
+//! one that was looked up without the latch and is not current any more.
 
 use super::Base;
 use super::board::BoardRef;
@@ -11,7 +12,7 @@ use super::signals::Signals;
 use crate::TierError;
 use crate::shadow::Shadow;
 use arrayvec::ArrayVec;
-use entresol_core::{Generation, Lookup, PageId, SlotId};
+use entresol_core::{Generation, Hit, Lookup, PageId, SlotId, Unlatched};
 use entresol_device::ReadPart;
 use entresol_shm::Gone;
 use std::sync::Arc;
@@ -19,8 +20,29 @@ use std::sync::Arc;
 /// Most pages of a run that is fetched.
 const RUN_MAX: usize = 64;
 
-/// A page on flash: its slot, what it must prove, and the checksum that is kept for it.
-type Place = (SlotId, Generation, u32);
+/// A page on flash: its slot, what it must prove, the checksum that is kept for it, and the look-up without the
+/// latch, if that gave it.
+type Place = (SlotId, Generation, u32, Option<Hit>);
+
+/// Pages from `first` on, up to the first one that is not found on flash without the latch, or `most`. They
+/// count as fetched. Empty: there are fewer than `least`.
+fn places_unlatched<const N: usize>(
+    index: &Unlatched<'_>,
+    first: PageId,
+    most: usize,
+    least: usize,
+) -> ArrayVec<Place, N> {
+    let mut places: ArrayVec<Place, N> = ArrayVec::new();
+    for page in (first.0..first.0 + most as u64).map(PageId) {
+        let Some(hit) = index.peek(page) else { break };
+        places.push((hit.slot, Generation::Exact(hit.position), hit.proof, Some(hit)));
+    }
+    if places.len() < least {
+        places.clear();
+    }
+    places.iter().filter_map(|(.., hit)| hit.as_ref()).for_each(|hit| index.refer(hit));
+    places
+}
 
 /// Adjacent pages on flash, and where each of them is.
 pub(crate) struct Run<const N: usize> {
@@ -62,7 +84,7 @@ impl Runs {
             return Ok(0);
         }
         let proved = self.prove(&run, bytes);
-        self.board.tallies.flash_hits.add(proved);
+        self.board.count_flash_hits(proved);
         Ok(proved)
     }
 
@@ -81,7 +103,11 @@ impl Runs {
         {
             return Ok(None);
         }
-        let places = self.places(first, most.min(N), least)?;
+        entresol_runtime::may_preempt();
+        let places = match self.directory.unlatched() {
+            Some(index) => places_unlatched(&index, first, most.min(N), least),
+            None => self.places(first, most.min(N), least)?,
+        };
         Ok((!places.is_empty()).then_some(Run { first, places }))
     }
 
@@ -91,11 +117,11 @@ impl Runs {
         most: usize,
         least: usize,
     ) -> Result<ArrayVec<Place, N>, Gone> {
-        self.directory.with(|partition| {
+        self.directory.step(|partition| {
             let mut places: ArrayVec<Place, N> = ArrayVec::new();
             for page in (first.0..first.0 + most as u64).map(PageId) {
                 let Lookup::Flash { slot, generation, .. } = partition.peek(page) else { break };
-                places.push((slot, generation, partition.proof(slot)));
+                places.push((slot, generation, partition.proof(slot), None));
             }
             if places.len() < least {
                 places.clear();
@@ -127,9 +153,14 @@ impl Runs {
     pub(crate) fn prove<const N: usize>(&self, run: &Run<N>, bytes: &mut [u8]) -> usize {
         let mut proved = 0;
         let pages = bytes.chunks_exact_mut(self.flash_pages.page_bytes);
-        for ((slot, generation, proof), bytes) in run.places.iter().zip(pages) {
+        let index = self.directory.unlatched();
+        let is_current = |page, hit: &Hit| {
+            index.as_ref().is_some_and(|index| self.directory.is_current(index, page, hit))
+        };
+        for ((slot, generation, proof, hit), bytes) in run.places.iter().zip(pages) {
             let page = PageId(run.first.0 + proved as u64);
-            if self.flash_pages.prove(bytes, page, *slot, *generation, *proof).is_err() {
+            let is_proved = self.flash_pages.prove(bytes, page, *slot, *generation, *proof).is_ok();
+            if !is_proved || hit.as_ref().is_some_and(|hit| !is_current(page, hit)) {
                 break;
             }
             self.flash_pages.page_format.unseal(bytes, page);

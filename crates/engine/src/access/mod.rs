@@ -196,8 +196,10 @@ impl Access {
             shadow: Shadow::private(plan_of(&options), &options.costs),
             seat: None,
         };
-        Self::over(memory, Common { options, flash, stamps, positions, listed })
-            .expect("nobody gives up memory of this process")
+        let own = "nobody gives up memory of this process";
+        let access = Self::over(memory, Common { options, flash, stamps, positions, listed }).expect(own);
+        access.directory.note_objects().expect(own);
+        access
     }
 
     /// A front over memory that holds a whole cache.

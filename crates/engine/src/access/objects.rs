@@ -72,7 +72,11 @@ impl ObjectTable {
     /// The object with this name, defined now if there is none. `None`: the table is full, and the object's
     /// pages stay out of the cache.
     pub(crate) fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
-        self.with_table(|_, objects| objects.define(locator).ok())
+        self.with_table(|_, objects| {
+            let defined = objects.define(locator).ok()?;
+            self.directory.object_changed(objects, defined);
+            Some(defined)
+        })
     }
 
     /// See [`crate::SharedFront::names`].
@@ -100,7 +104,9 @@ impl ObjectTable {
     pub(crate) fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
         let retired = self.with_table(|partition, objects| {
             self.order.all_change();
-            objects.retire(object, rear(partition))
+            let retired = objects.retire(object, rear(partition));
+            self.directory.object_changed(objects, object);
+            retired
         })?;
         self.wait_for_dequeues(object.page(0), object.page(LAST_PAGE))?;
         Ok(retired)
@@ -110,7 +116,9 @@ impl ObjectTable {
     pub(crate) fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
         let retired = self.with_table(|partition, objects| {
             self.order.all_change();
-            objects.retire_matching(matches, rear(partition))
+            let retired = objects.retire_matching(matches, rear(partition));
+            self.directory.objects_changed(objects);
+            retired
         })?;
         // Also if there were none: an earlier call may have been interrupted while it waited.
         self.wait_for_dequeues(PageId(0), PageId(u64::MAX))?;
@@ -122,7 +130,9 @@ impl ObjectTable {
         let pages = (object.page(number), object.page(LAST_PAGE));
         let outcome = self.with_table(|partition, objects| {
             self.order.all_change();
-            objects.cut(object, number, rear(partition))
+            let outcome = objects.cut(object, number, rear(partition));
+            self.directory.object_changed(objects, object);
+            outcome
         })?;
         match outcome {
             CutOutcome::Kept | CutOutcome::Implied => self.wait_for_dequeues(pages.0, pages.1),

@@ -16,7 +16,7 @@ use super::flash_pages::FlashPages;
 use super::signals::Signals;
 use crate::TierError;
 use crate::shadow::Shadow;
-use entresol_core::{Generation, Lookup, PageId};
+use entresol_core::{Generation, Hit, Lookup, PageId};
 use std::sync::Arc;
 
 /// Where a page is, and those after it.
@@ -59,8 +59,12 @@ impl Places {
         if !self.signals.check_running()? {
             return Ok((Place::OnDisk, most));
         }
+        entresol_runtime::may_preempt();
+        if let Some(found) = self.find_unlatched(first, most, fetches) {
+            return Ok(found);
+        }
         let learns = self.directory.config.policy.learns_from_misses();
-        let (place, same) = self.directory.with_objects(|partition, mut objects| {
+        let (place, same) = self.directory.step_with_objects(|partition, mut objects| {
             let mut look = |page: PageId| {
                 self.place(&living(partition, objects.as_deref_mut(), page, |partition| partition.peek(page)))
             };
@@ -83,6 +87,36 @@ impl Places {
             self.missed_by_memory(first, same);
         }
         Ok((place, same))
+    }
+
+    /// As [`Places::find`], without the latch, of a page that is found on flash. Places end there at the first
+    /// page that may be somewhere else.
+    fn find_unlatched(&self, first: PageId, most: u32, fetches: bool) -> Option<(Place, u32)> {
+        let index = self.directory.unlatched()?;
+        let look = |at: u32| {
+            let page = PageId(first.0 + u64::from(at));
+            let hit = index.peek(page)?;
+            self.directory.is_current(&index, page, &hit).then_some(hit)
+        };
+        let found = |hit: Hit| {
+            if fetches {
+                index.refer(&hit);
+            }
+            self.place(&hit.lookup())
+        };
+        let place = found(look(0)?);
+        let mut same = 1;
+        while same < most
+            && let Some(hit) = look(same)
+            && self.follows(place, self.place(&hit.lookup()), same)
+        {
+            found(hit);
+            same += 1;
+        }
+        if fetches {
+            self.missed_by_memory(first, same);
+        }
+        Some((place, same))
     }
 
     /// Tells the shadows that memory lacks `n` pages from `first` on.

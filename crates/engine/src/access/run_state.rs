@@ -60,16 +60,16 @@ impl RunState {
     }
 
     pub(crate) fn now(&self) -> State {
-        State::of(self.board.state.load(SeqCst))
+        State::of(self.board.state.word.load(SeqCst))
     }
 
     fn set(&self, state: State) {
-        self.board.state.store(state as u32, SeqCst);
+        self.board.state.word.store(state as u32, SeqCst);
     }
 
     /// From running to `next`. False: it did not run.
     fn leave_for(&self, next: State) -> bool {
-        self.board.state.compare_exchange(State::Running as u32, next as u32, SeqCst, SeqCst).is_ok()
+        self.board.state.word.compare_exchange(State::Running as u32, next as u32, SeqCst, SeqCst).is_ok()
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -6,6 +6,7 @@
 //! | `board` | [`super::board`] |
 //! | `writes`, `background`, `progress`, `service` | notifications |
 //! | `region` | the directory and the table of objects, with their latch |
+//! | `index`, `lives` | what hits read of the directory and of objects, without the latch |
 //! | `shadows` | what other policies and sizes would do, with a latch; a small cache has none |
 //! | `staging` | groups of frames, each with a latch |
 //! | `fronts` | which processes use the segment |
@@ -20,7 +21,7 @@ use super::run_state::{RunState, State};
 use super::seat::Seat;
 use super::staging::Staging;
 use super::{Access, Common, Memory};
-use crate::region::{MappedRegion, RegionMemory, words_of};
+use crate::region::{MappedRegion, RegionMemory, unlatched_words_of, words_of};
 use crate::shadow::{self, Shadow};
 use crate::{Sharing, TierError, TierOptions};
 use entresol_core::{NoShadows, Placement, ShadowPlan};
@@ -30,10 +31,11 @@ use entresol_format::{Uuid, checksum};
 use entresol_runtime::sync::Rank;
 use entresol_shm::atomic::{AtomicU64, Ordering::Relaxed};
 use entresol_shm::{
-    Epoch, Fronts, FrontsPart, Guarded, GuardedPart, NewSegment, Part, Plan, Segment, shared_struct,
+    Epoch, Fronts, FrontsPart, Guarded, GuardedPart, Holder, NewSegment, Part, Plan, Segment, SlicePart,
+    shared_struct,
 };
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{self, AtomicBool};
 
 shared_struct! {
     /// Which cache the segment is of. Written before the segment is published.
@@ -57,6 +59,8 @@ struct Parts {
     board: Part<Board>,
     bells: [Part<Epoch>; 4],
     region: GuardedPart,
+    index: SlicePart<atomic::AtomicU32>,
+    lives: SlicePart<atomic::AtomicU64>,
     shadows: Result<(ShadowPlan, GuardedPart), NoShadows>,
     staging: GuardedPart,
     fronts: FrontsPart,
@@ -101,13 +105,15 @@ impl Parts {
     fn new(options: &TierOptions, fronts: u32) -> Self {
         let is_compared = options.slots > 0;
         let mut plan = Plan::new(if is_compared { configuration(options) } else { 0 });
-        let (partition, table) = words_of(options);
+        let ((partition, table), (index, objects)) = (words_of(options), unlatched_words_of(options));
         let shadows = shadow::plan_of(options);
         Self {
             identity: plan.part("identity"),
             board: plan.part("board"),
             bells: ["writes", "background", "progress", "service"].map(|name| plan.part(name)),
             region: plan.guarded("region", Rank::CachePartition, partition + table),
+            index: plan.slice("index", index),
+            lives: plan.slice("lives", objects),
             shadows: shadows.map(|shadows| {
                 let part = plan.guarded("shadows", Rank::Shadows, shadow::words_of(&shadows));
                 (shadows, part)
@@ -122,10 +128,16 @@ impl Parts {
         Bell::Mapped(segment.part(&self.bells[at]))
     }
 
+    /// The directory's part of a segment, of which `area` is what the latch guards.
+    fn region(&self, segment: &Segment, options: &TierOptions, area: Guarded, me: Holder) -> RegionMemory {
+        let (partition, _) = words_of(options);
+        let region = MappedRegion { area, me, partition };
+        RegionMemory::mapped(region, segment.slice(&self.index), segment.slice(&self.lives))
+    }
+
     /// The memory of a front in `segment`.
     fn memory(&self, segment: &Segment, options: &TierOptions, seat: Seat, is_back: bool) -> Memory {
         let me = seat.holder();
-        let (partition, _) = words_of(options);
         let guarded = |part| match is_back {
             true => segment.guarded(part),
             false => segment.guarded(part).of_front(seat.fronts()),
@@ -136,9 +148,9 @@ impl Parts {
         };
         let frames = SharedFrames::new(guarded(&self.staging), me, options);
         Memory {
-            region: RegionMemory::Mapped(MappedRegion { area: guarded(&self.region), me, partition }),
+            region: self.region(segment, options, guarded(&self.region), me),
             staging: Staging::mapped(options, frames, is_back),
-            board: BoardRef::Mapped(segment.part(&self.board)),
+            board: BoardRef::mapped(segment.part(&self.board), me.number()),
             writes: self.bell(segment, 0),
             background: self.bell(segment, 1),
             progress: self.bell(segment, 2),
@@ -149,7 +161,7 @@ impl Parts {
 
     /// Gives the segment up: no process uses it any longer.
     fn give_up(&self, segment: &Segment) {
-        RunState::new(BoardRef::Mapped(segment.part(&self.board))).supersede();
+        RunState::new(BoardRef::mapped(segment.part(&self.board), 0)).supersede();
         let shadows = self.shadows.iter().map(|(_, part)| part);
         for part in shadows.chain([&self.region, &self.staging]) {
             segment.guarded(part).poison();
@@ -229,11 +241,7 @@ pub(crate) fn serve(
     }
     identity.epoch.store(opened.epoch, Relaxed);
     let region = segment.guarded(&parts.region);
-    // By way of a copy: one latch of a region is held at a time.
-    let (partition, table) = words_of(&access.options);
-    let mut words = vec![0_u64; partition + table];
-    access.directory.copy_to(&mut words)?;
-    region.lock(seat.holder())?.copy_from_slice(&words);
+    access.directory.copy_to(&parts.region(&segment, &access.options, region.clone(), seat.holder()))?;
     let shadows = match &parts.shadows {
         Ok((plan, part)) => {
             let area = segment.guarded(part);
@@ -252,6 +260,7 @@ pub(crate) fn serve(
         listed: None,
     };
     let front = Access::over(memory, common)?;
+    front.directory.note_objects()?;
     Ok((front, ServedSegment { fronts, service, region, shadows, ends: AtomicBool::new(false) }, made))
 }
 
@@ -272,7 +281,7 @@ pub(crate) fn attach(
             sharing.memory.name()
         )));
     };
-    let state = RunState::new(BoardRef::Mapped(segment.part(&parts.board)));
+    let state = RunState::new(BoardRef::mapped(segment.part(&parts.board), 0));
     if matches!(state.now(), State::Gone | State::Closed) {
         return Err(TierError::Gone("the cache's shared memory is not served any more"));
     }

@@ -3,6 +3,7 @@
 use super::FragmentTier;
 use super::proofs::ProvableCopy;
 use crate::interface::FLASH_READ_PAGES_MAX;
+use crate::tally::lane_of_thread;
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
 use entresol_device::{DeviceError, QueuedFile, ReadPart};
@@ -58,7 +59,7 @@ impl FragmentTier {
             copy.word.is_some_and(|word| self.copies.is_proved(id, *copy, word, bytes))
         });
         if is_proved {
-            self.behind.tallies.flash_hits.add(read.copies.len());
+            self.behind.tallies.flash_hits.add(lane_of_thread(), read.copies.len());
         }
         is_proved
     }

@@ -12,6 +12,7 @@ use super::{Base, points};
 use crate::TierError;
 use crate::api::{Fetched, ReadCounts, ReadRoute, Source};
 use crate::disk::{WriteBehind, clean};
+use crate::tally::lane_of_thread;
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl FragmentReads {
         while let Some(meant) = copy {
             let words = self.read_copies(&[meant], buffer);
             if words.first().is_some_and(|word| self.copies.is_proved(id, meant, *word, buffer)) {
-                self.behind.tallies.flash_hits.add(1);
+                self.behind.tallies.flash_hits.add(lane_of_thread(), 1);
                 return Ok(clean(Source::Flash));
             }
             copy = self.mapping.look(id, |state| {
@@ -182,7 +183,7 @@ impl FragmentReads {
         let pages = bytes.chunks_exact_mut(self.copies.options.page_bytes as usize);
         for ((id, copy), bytes) in (first..).map(PageId).zip(copies).zip(pages) {
             if words.next().is_some_and(|word| self.copies.is_proved(id, copy, word, bytes)) {
-                self.behind.tallies.flash_hits.add(1);
+                self.behind.tallies.flash_hits.add(lane_of_thread(), 1);
                 served.count(Source::Flash);
             } else {
                 served.count(self.fetch_copy(id, Some(copy), bytes)?.source);

@@ -45,7 +45,7 @@ use crate::region::{Region, objects_config};
 use crate::scan::{Reader, ScannedGroup};
 use crate::superblock::write_superblock;
 use crate::{OpenReport, TierError, TierOptions, points};
-use entresol_core::{Forgotten, Partition, Position};
+use entresol_core::{Forgotten, Position};
 use entresol_device::Device;
 use entresol_format::losses::Loss;
 use entresol_format::summary;
@@ -175,11 +175,10 @@ fn restore_objects(
 ) -> Result<(RestoredNames, Option<SnapshotCopy>), TierError> {
     let blocks = ObjectBlocks::read(reader.flash, &reader.layout, config)?;
     reader.bytes_read += blocks.bytes();
-    let (partition, table) = region.split();
+    let (mut partition, table) = region.split();
     let Some(recovered) = blocks.recover(table, config, scan.rear == Position(0))? else {
         return Ok(Default::default());
     };
-    let mut partition = Partition::attach(partition).expect("the region was formatted as a partition");
     let entries = 0..partition.entries();
     if let Some(log) = partition.log_mut() {
         log.drop_dead(entries, |page, position| recovered.is_dead(page, position));

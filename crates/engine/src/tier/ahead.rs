@@ -50,7 +50,7 @@ impl FlashTier {
         let proved = self.parts.floor.access.runs.prove(&read.0, buffer);
         let is_proved = proved == pages;
         if is_proved {
-            self.parts.floor.access.board.tallies.flash_hits.add(pages);
+            self.parts.floor.access.board.count_flash_hits(pages);
         }
         is_proved
     }

@@ -118,7 +118,7 @@ impl Log<'_> {
         let directory = &mut contents.pages.directory;
         directory.bases.clear();
         directory.bases.set_now(number);
-        for entry in 0..directory.entries.len() as u32 {
+        for entry in 0..directory.entries() {
             if directory.has_base(&contents.staging, entry) {
                 directory.bases.enter_unknown(entry);
             }

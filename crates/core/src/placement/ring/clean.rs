@@ -40,7 +40,7 @@ impl Ring<'_> {
         self.clean_ends(page);
         contents.decisions.note(!(page.page.0 << 2 | 3));
         let directory = &mut contents.pages.directory;
-        let entry = *directory.entry(page.slot.0);
+        let entry = directory.entry(page.slot.0).content();
         // Overtaken or forgotten meanwhile, it counts as dirty no longer.
         if entry.has(VALID) && entry.has(DIRTY) {
             directory.is_clean_now(page.slot.0);

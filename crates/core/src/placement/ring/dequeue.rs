@@ -72,7 +72,7 @@ impl Log<'_> {
     pub fn restage(&mut self, ticket: Ticket, page: &DequeuePage, lsn: Lsn) -> Admission {
         let Self { contents, ring } = self;
         let (slot, dequeue) = (page.slot, ticket.0);
-        let entry = *contents.pages.directory.entry(slot.0);
+        let entry = contents.pages.directory.entry(slot.0).content();
         let superseded = !entry.has(VALID);
         if superseded {
             ring.await_newest(contents, entry.page(), dequeue);
@@ -235,7 +235,7 @@ impl Ring<'_> {
         keeps_held: bool,
     ) -> DequeuePage {
         let slot = self.slot_of(position);
-        let entry = *contents.pages.directory.entry(slot);
+        let entry = contents.pages.directory.entry(slot).content();
         let superseded = !entry.has(VALID);
         if superseded {
             self.await_newest(contents, entry.page(), dequeue);
@@ -366,8 +366,7 @@ impl Ring<'_> {
             }
             self.head.enter(at as u32, DequeueState::Free);
             self.head.first_dequeue += 1;
-            self.head.released_slot = self.slot_of(after);
-            self.head.released = after;
+            self.set_released(contents, after, self.slot_of(after));
         }
         self.close_if_asked(contents);
     }

@@ -67,10 +67,10 @@ impl Log<'_> {
         let Self { contents, ring } = self;
         let (mut found, mut dirty) = (0, 0);
         let directory = &contents.pages.directory;
-        let (slots, frames) = (directory.slots, directory.entries.len() as u32 - directory.slots);
+        let (slots, frames) = (directory.slots, directory.entries() - directory.slots);
         for nth in entries {
             let at = if nth < frames { slots + nth } else { nth - frames };
-            let entry = *contents.pages.directory.entry(at);
+            let entry = contents.pages.directory.entry(at).content();
             let is_staged = contents
                 .pages
                 .directory
@@ -102,7 +102,7 @@ impl Log<'_> {
         let mut dropped = 0;
         for at in entries {
             let directory = &contents.pages.directory;
-            let entry = *directory.entry(at);
+            let entry = directory.entry(at).content();
             let is_staged =
                 directory.frame_of(at).is_some_and(|frame| contents.staging.frame(frame).holds_page());
             if (entry.has(VALID) || is_staged) && is_dead(entry.page(), ring.position_at(contents, at)) {
@@ -119,17 +119,9 @@ impl Log<'_> {
         page: PageId,
         mut is_dead: impl FnMut(PageId, Position) -> bool,
     ) -> u32 {
-        let Self { contents, ring } = self;
-        let mut dropped = 0;
-        let mut at = contents.pages.directory.find(page);
-        while let Some(entry) = at {
-            at = contents.pages.directory.find_older(entry);
-            if is_dead(page, ring.position_at(contents, entry)) {
-                ring.forget_entry(contents, entry);
-                dropped += 1;
-            }
-        }
-        dropped
+        self.ring.forget_versions(&mut self.contents, page, |ring, contents, entry| {
+            is_dead(page, ring.position_at(contents, entry))
+        })
     }
 
     /// Whether these pages may be written to disk past the flash now: there is no copy of them, none is on
@@ -210,23 +202,43 @@ impl Ring<'_> {
         page: PageId,
         below: u64,
     ) -> (bool, bool) {
-        let (mut found, mut dirty) = (false, false);
-        let mut at = contents.pages.directory.find(page);
+        let mut dirty = false;
+        let found = self.forget_versions(contents, page, |ring, contents, entry| {
+            let is_below = ring.is_below(contents, entry, below);
+            dirty |= is_below && contents.pages.directory.entry(entry).has(DIRTY);
+            is_below
+        });
+        (found > 0, dirty)
+    }
+
+    /// Forgets the versions of `page` that `is_wanted` names, the newest first. A reader without the latch
+    /// sees none of them leave before the others. Returns their number.
+    fn forget_versions(
+        &mut self,
+        contents: &mut Contents<'_>,
+        page: PageId,
+        mut is_wanted: impl FnMut(&Self, &Contents<'_>, u32) -> bool,
+    ) -> u32 {
+        let Some(newest) = contents.pages.directory.find(page) else { return 0 };
+        let begins = contents.pages.directory.versions_change(page);
+        let (mut at, mut forgotten) = (Some(newest), 0);
         while let Some(entry) = at {
             at = contents.pages.directory.find_older(entry);
-            if self.is_below(contents, entry, below) {
-                found = true;
-                dirty |= contents.pages.directory.entry(entry).has(DIRTY);
+            if is_wanted(self, contents, entry) {
                 self.forget_entry(contents, entry);
+                forgotten += 1;
             }
         }
-        (found, dirty)
+        if begins {
+            contents.pages.directory.versions_changed(page);
+        }
+        forgotten
     }
 
     /// A page that gets a second chance would move beyond the position below which it is to be forgotten. If
     /// the steps that forget it have not come to `slot` yet, it is forgotten now. False: it is not forgotten.
     pub(super) fn forget_before_its_turn(&mut self, contents: &mut Contents<'_>, slot: u32) -> bool {
-        let (entry, position) = (*contents.pages.directory.entry(slot), self.position_of(slot));
+        let (entry, position) = (contents.pages.directory.entry(slot).content(), self.position_of(slot));
         let Some(after) = self.head.deletions.cause_of(entry.page(), position) else { return false };
         if entry.has(DIRTY) {
             self.head.deletions.dirty_page(after);

@@ -27,7 +27,7 @@
 //!   multiples of the group size, and `scan - released` is a group for each dequeue under way.
 //! - A slot is `HELD` from the publication of its group until its release. Slots beyond the rear are not
 //!   held. A slot that was released keeps the page's id until the next publication.
-//! - `released_slot` is `released mod slots`. `superseded` counts the slots that are held and not valid. A
+//! - `released_slot` is `released mod slots`. The window of the index has both, too. `superseded` counts the slots that are held and not valid. A
 //!   dequeue's `pending` counts the staged pages that it awaits.
 //! - If second chances of the oldest dequeue wait, there is room for a group.
 //! - A group's counters are those of its frames, until it is published.
@@ -53,7 +53,7 @@ use crate::job::{Admission, SlotView};
 use crate::policy::{Decision, LogFacts, LogPolicy, Offer, SecondChances};
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
-use crate::slot::{DIRTY, HELD, REFERENCED, VALID};
+use crate::slot::{DIRTY, HELD, VALID};
 use crate::staging::{FrameState, Staging};
 use crate::{Lsn, PageId, SlotId};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
@@ -227,6 +227,14 @@ impl Log<'_> {
     }
 }
 
+/// The position of the page in `slot` of a ring of so many, of which the first that is not released is
+/// `released`, in `released_slot`.
+#[inline(always)]
+pub(crate) fn position_in(slot: u32, slots: u32, (released, released_slot): (u64, u32)) -> u64 {
+    let ahead = if slot >= released_slot { 0 } else { slots };
+    released + u64::from((slot + ahead).wrapping_sub(released_slot))
+}
+
 /// The slots as a ring.
 pub(crate) struct Ring<'r> {
     pub slots: u32,
@@ -301,8 +309,13 @@ impl<'r> Ring<'r> {
     /// The position of the page in `slot`.
     #[inline]
     pub(crate) fn position_of(&self, slot: u32) -> u64 {
-        let ahead = if slot >= self.head.released_slot { 0 } else { self.slots };
-        self.head.released + (slot + ahead - self.head.released_slot) as u64
+        position_in(slot, self.slots, (self.head.released, self.head.released_slot))
+    }
+
+    /// All positions below `released`, which is that of `slot`, are released. No page in the index has one.
+    fn set_released(&mut self, contents: &Contents<'_>, released: u64, slot: u32) {
+        (self.head.released, self.head.released_slot) = (released, slot);
+        contents.pages.directory.index.set_window(released, slot);
     }
 
     /// The entry of the directory for a position that is not released: of its frame, or of its slot.
@@ -404,19 +417,19 @@ impl<'r> Ring<'r> {
     fn supersede(&mut self, contents: &mut Contents<'_>, slot: u32) {
         let directory = &mut contents.pages.directory;
         directory.retract(slot);
-        directory.entry_mut(slot).lower(VALID | REFERENCED);
+        directory.entry(slot).lower(VALID);
         self.head.superseded += 1;
     }
 
     /// Empties a slot. Its page's id stays, since a crash may find the page there (`forget.rs`).
     fn forget(&mut self, contents: &mut Contents<'_>, slot: u32) {
-        let entry = *contents.pages.directory.entry(slot);
+        let entry = contents.pages.directory.entry(slot).content();
         if entry.has(VALID) {
             self.supersede(contents, slot);
         }
         if entry.has(HELD) {
             self.head.superseded -= 1;
         }
-        contents.pages.directory.entry_mut(slot).lower(VALID | HELD | DIRTY | REFERENCED);
+        contents.pages.directory.entry(slot).lower(VALID | HELD | DIRTY);
     }
 }

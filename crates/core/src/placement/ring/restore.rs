@@ -45,8 +45,7 @@ impl Log<'_> {
         assert!(front.0.is_multiple_of(ring.group_pages as u64), "front {} is inside a group", front.0);
         assert!(front <= Position::MAX, "front {} is out of range", front.0);
         assert_eq!(contents.staging.window.rear, 0, "the partition that is restored into was used");
-        ring.head.released = front.0;
-        ring.head.released_slot = (front.0 % u64::from(ring.slots)) as u32;
+        ring.set_released(contents, front.0, (front.0 % u64::from(ring.slots)) as u32);
         ring.head.scan = front.0;
         ring.head.front_durable = front.0;
         contents.staging.begin_at(front);

@@ -4,7 +4,7 @@ use super::{Group, Log, Ring};
 use crate::contents::Contents;
 use crate::job::{Flush, FrameId, Ticket, WriteJob, WritePage, WritePages};
 use crate::policy::{Policy, ask};
-use crate::slot::{DIRTY, HELD, REFERENCED};
+use crate::slot::{DIRTY, HELD};
 use crate::staging::{FrameState, Staging};
 use crate::{Position, SlotId};
 use std::ops::Range;
@@ -205,33 +205,33 @@ impl Ring<'_> {
         let directory = &mut contents.pages.directory;
         let (at, slot) = (directory.staged_entry(frame), self.slot_of(position));
         if staged.is_padding() {
-            let entry = *directory.entry(at);
+            let entry = directory.entry(at).content();
             match staged.was_flushed() {
                 // Forgotten, but found by a crash until the record of that is durable: superseded.
                 true => {
                     directory.carry_proof(at, slot);
-                    directory.entry_mut(slot).set(entry.page(), HELD | entry.flags(DIRTY));
-                    directory.entry_mut(at).clear();
+                    directory.entry(slot).set(entry.page(), HELD | entry.flags(DIRTY));
+                    directory.entry(at).clear();
                     self.head.superseded += 1;
                 }
-                false => directory.entry_mut(slot).clear(),
+                false => directory.entry(slot).clear(),
             }
             return;
         }
-        let entry = *directory.entry(at);
+        let entry = directory.entry(at).content();
         directory.carry_proof(at, slot);
         let on_flash = directory.find_on_flash(entry.page());
         if on_flash.is_some_and(|on_flash| self.position_of(on_flash) > position) {
             // A newer version was written by a job that ended earlier, so this version is superseded at once.
             directory.unstage(at);
-            directory.entry_mut(slot).set(entry.page(), HELD | entry.flags(DIRTY));
+            directory.entry(slot).set(entry.page(), HELD | entry.flags(DIRTY));
             self.head.superseded += 1;
             return;
         }
         if let Some(older) = on_flash {
             self.supersede(contents, older);
         }
-        contents.pages.directory.settle(at, slot, HELD | entry.flags(DIRTY | REFERENCED));
+        contents.pages.directory.settle(at, slot, HELD | entry.flags(DIRTY));
         ask!(&mut contents.policy, P, memory => P::on_carry(memory, at, slot));
     }
 }

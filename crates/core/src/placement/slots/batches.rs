@@ -31,7 +31,7 @@ use crate::contents::Contents;
 use crate::hash::bucket_of;
 use crate::job::{Ticket, WriteJob, WritePage, WritePages};
 use crate::policy::{Policy, SlotPolicy, ask, ask_slots};
-use crate::slot::{BUSY, DIRTY, NIL, REFERENCED, VALID};
+use crate::slot::{BUSY, DIRTY, NIL, VALID};
 use crate::staging::FrameState;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -140,15 +140,15 @@ impl SlotTable<'_> {
             return self.push_free(&mut contents.pages, slot);
         };
         let directory = &mut contents.pages.directory;
-        let entry = directory.entry_mut(slot);
-        entry.lower(VALID | DIRTY | REFERENCED);
+        let entry = directory.entry(slot);
+        entry.lower(VALID | DIRTY);
         entry.raise(BUSY);
         entry.set_next(NIL);
         batches.filter[place_in_filter(entry.page())] += 1;
         if batches.left == batches.taken {
             batches.first = slot;
         } else {
-            directory.entry_mut(batches.last).set_next(slot);
+            directory.entry(batches.last).set_next(slot);
         }
         batches.last = slot;
         batches.left += 1;
@@ -253,7 +253,7 @@ impl SlotTable<'_> {
         let Some(slot) = self.pop_free(&mut contents.pages, page) else { return };
         let directory = &mut contents.pages.directory;
         match directory.find_on_flash(page) {
-            Some(older) => directory.entry_mut(older).raise(BUSY),
+            Some(older) => directory.entry(older).raise(BUSY),
             None if self.in_sets => self.replace_in_set(contents, page),
             None => {}
         }
@@ -302,7 +302,7 @@ impl SlotTable<'_> {
             batches.changed = batches.changed.max(number + 1);
         }
         for _ in 0..emptied {
-            let entry = *contents.pages.directory.entry(slot);
+            let entry = contents.pages.directory.entry(slot).content();
             if let Some(batches) = self.batches.as_deref_mut() {
                 batches.filter[place_in_filter(entry.page())] -= 1;
             }

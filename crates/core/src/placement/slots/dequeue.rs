@@ -19,13 +19,13 @@ impl Slots<'_> {
     /// The page in `slot` is on disk.
     pub(crate) fn cleaned(&mut self, slot: u32) {
         let directory = &mut self.contents.pages.directory;
-        directory.entry_mut(slot).lower(BUSY | DIRTY);
+        directory.entry(slot).lower(BUSY | DIRTY);
         directory.counts.dirty -= 1;
     }
 
     /// The page in `slot` could not be copied to disk.
     pub(crate) fn clean_failed(&mut self, slot: u32) {
-        self.contents.pages.directory.entry_mut(slot).lower(BUSY);
+        self.contents.pages.directory.entry(slot).lower(BUSY);
     }
 
     /// The page of the dequeue `ticket` stays, dirty: the disk does not take it. The policy sees it leave and
@@ -34,7 +34,7 @@ impl Slots<'_> {
         let Self { contents: Contents { pages, policy, .. }, table } = self;
         let slot = ticket.0;
         table.head.dequeuing -= 1;
-        pages.directory.entry_mut(slot).lower(BUSY);
+        pages.directory.entry(slot).lower(BUSY);
         ask!(policy, P, memory => P::on_leave(pages, memory, slot));
         ask_slots!(policy, P, memory => P::on_enter(pages, memory, slot));
         table.dequeue_ends(slot);
@@ -116,7 +116,7 @@ impl SlotTable<'_> {
 
 /// Describes the copy of `slot` to disk and marks the slot busy.
 fn start_copy(pages: &mut Pages<'_>, slot: u32) -> CleanPage {
-    let entry = pages.directory.entry_mut(slot);
+    let entry = pages.directory.entry(slot);
     entry.raise(BUSY);
     let page = entry.page();
     let generation = Generation::LowByte(pages.lists.generation_byte(slot));

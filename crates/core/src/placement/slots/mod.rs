@@ -177,11 +177,11 @@ impl<'r> SlotTable<'r> {
     }
 
     fn push_free(&mut self, pages: &mut Pages<'_>, slot: u32) {
-        pages.directory.entry_mut(slot).clear();
+        pages.directory.entry(slot).clear();
         if self.in_sets {
             pages.lists.push_back(pages.sets.free_list(pages.sets.of_slot(slot)), slot);
         } else {
-            pages.directory.entry_mut(slot).set_next(self.head.first_free);
+            pages.directory.entry(slot).set_next(self.head.first_free);
             self.head.first_free = slot;
         }
         self.head.free += 1;

@@ -52,7 +52,7 @@ fn next_generation(lists: &SlotLists<'_>, slot: u32) -> Generation {
 pub(super) fn write_of(contents: &mut Contents<'_>, position: u64, slot: u32) -> WritePage {
     let frame = contents.staging.frame_of(position);
     let directory = &mut contents.pages.directory;
-    directory.entry_mut(slot).raise(BUSY);
+    directory.entry(slot).raise(BUSY);
     let entry = directory.entry(directory.staged_entry(frame));
     let (page, dirty) = (entry.page(), entry.has(DIRTY));
     let staged = contents.staging.frame_mut(frame);
