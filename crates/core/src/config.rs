@@ -89,6 +89,8 @@ impl Config {
             dequeues,
             keeps_slots,
             bases,
+            references: self.policy.facts().hits_only_refer,
+            unlatched: self.policy.facts().hits_need_no_latch(),
         }
     }
 

@@ -106,24 +106,24 @@ impl<'r> PageDirectory<'r> {
 
     /// No page in a slot is dirty. None is staged.
     pub(crate) fn are_clean_now(&mut self) {
-        self.index.entries.iter().for_each(|slot| slot.lower(DIRTY));
+        self.index.first(self.index.len()).iter().for_each(|slot| slot.lower(DIRTY));
         self.counts.dirty = 0;
         self.bases.clear();
     }
 
     #[inline]
     pub(crate) fn entry(&self, at: u32) -> Slot<'r> {
-        self.index.entries.at(at)
+        self.index.entry(at)
     }
 
     /// Entries, those of slots and of staging frames.
     pub(crate) fn entries(&self) -> u32 {
-        self.index.entries.len() as u32
+        self.index.len()
     }
 
     /// The entries of the slots, without those of the frames.
     pub(crate) fn of_slots(&self) -> Entries<'r> {
-        self.index.entries.range(0..self.slots as usize)
+        self.index.first(self.slots)
     }
 
     /// The entry of a staging frame.
@@ -158,7 +158,7 @@ impl<'r> PageDirectory<'r> {
     fn find_in_chain(&self, mut at: u32, page: PageId) -> Option<u32> {
         while at != NIL {
             let slot = self.entry(at);
-            if slot.page() == page {
+            if slot.is_of(page) {
                 return Some(at);
             }
             at = slot.next();
@@ -175,39 +175,18 @@ impl<'r> PageDirectory<'r> {
         at
     }
 
-    /// Makes `change` in the chain of a bucket, so that no reader takes what it finds meanwhile for the chain.
+    /// `page` is in entry `at` now, with `flags`: its newest version.
     #[inline(always)]
-    fn change<R>(&mut self, bucket: usize, change: impl FnOnce(&mut Self) -> R) -> R {
-        let begins = self.index.change_begins(bucket);
-        let result = change(self);
-        if begins {
-            self.index.change_ends(bucket);
-        }
-        result
-    }
-
-    /// Changes of the versions of `page` begin, of which a reader is to see all or none. False: they have
-    /// begun already.
-    pub(crate) fn versions_change(&mut self, page: PageId) -> bool {
-        self.index.change_begins(self.index.bucket_of(page))
-    }
-
-    /// The changes that have begun are complete.
-    pub(crate) fn versions_changed(&mut self, page: PageId) {
-        self.index.change_ends(self.index.bucket_of(page));
-    }
-
-    /// Adds `at` to the index as the newest entry of its page.
-    pub(crate) fn link(&mut self, at: u32) {
-        let bucket = self.index.bucket_of(self.entry(at).page());
-        self.change(bucket, |directory| {
-            directory.entry(at).set_next(directory.index.first_of(bucket));
-            directory.index.set_first(bucket, at);
+    fn enter(&mut self, at: u32, page: PageId, flags: u32) {
+        let bucket = self.index.bucket_of(page);
+        self.index.change(bucket, || {
+            self.entry(at).set_linked(page, flags, self.index.first_of(bucket));
+            self.index.set_first(bucket, at);
         });
     }
 
     /// `successor` follows in the chain of `bucket` where `at` is.
-    fn set_successor(&mut self, bucket: usize, at: u32, successor: u32) {
+    fn set_successor(&self, bucket: u32, at: u32, successor: u32) {
         let mut previous = self.index.first_of(bucket);
         if previous == at {
             return self.index.set_first(bucket, successor);
@@ -227,7 +206,7 @@ impl<'r> PageDirectory<'r> {
     pub(crate) fn unlink(&mut self, at: u32) {
         let slot = self.entry(at);
         let bucket = self.index.bucket_of(slot.page());
-        self.change(bucket, |directory| directory.set_successor(bucket, at, slot.next()));
+        self.index.change(bucket, || self.set_successor(bucket, at, slot.next()));
         slot.set_next(NIL);
     }
 
@@ -235,6 +214,7 @@ impl<'r> PageDirectory<'r> {
     pub(crate) fn unlink_staged(&mut self, at: u32) {
         self.base_leaves(at);
         self.unlink(at);
+        self.index.take_reference(at);
     }
 
     /// Replaces entry `old` in the index by entry `new` of the same page.
@@ -242,16 +222,14 @@ impl<'r> PageDirectory<'r> {
         let slot = self.entry(old);
         let bucket = self.index.bucket_of(slot.page());
         self.entry(new).set_next(slot.next());
-        self.change(bucket, |directory| directory.set_successor(bucket, old, new));
+        self.index.change(bucket, || self.set_successor(bucket, old, new));
         slot.set_next(NIL);
     }
 
     /// `page` is staged as entry `at`: its newest version.
     #[inline]
     pub(crate) fn stage(&mut self, at: u32, page: PageId, dirty: bool) {
-        self.entry(at).set(page, if dirty { DIRTY } else { 0 });
-        self.index.take_reference(at);
-        self.link(at);
+        self.enter(at, page, if dirty { DIRTY } else { 0 });
     }
 
     /// The staged version of entry `at` is no longer needed.
@@ -263,14 +241,16 @@ impl<'r> PageDirectory<'r> {
     /// The staged version of entry `at` becomes the valid one of its page, in `slot`, with `flags` in
     /// addition to [`VALID`]. It counts as referenced if it did.
     pub(crate) fn settle(&mut self, at: u32, slot: u32, flags: u32) {
-        let page = self.entry(at).page();
-        self.entry(slot).set(page, VALID | flags);
+        let staged = self.entry(at);
+        let (page, next) = (staged.page(), staged.next());
+        self.entry(slot).set_linked(page, VALID | flags, next);
         if self.bases.are_kept() && flags & DIRTY != 0 {
             self.bases.carry(at, slot);
         }
-        self.index.carry_reference(at, slot);
-        self.replace(at, slot);
-        self.entry(at).clear();
+        self.index.move_reference(at, slot);
+        let bucket = self.index.bucket_of(page);
+        self.index.change(bucket, || self.set_successor(bucket, at, slot));
+        staged.clear();
         self.count_valid(flags);
     }
 
@@ -287,7 +267,7 @@ impl<'r> PageDirectory<'r> {
     pub(crate) fn relocate(&mut self, from: u32, to: u32, flags: u32) {
         let old = self.entry(from).content();
         self.entry(to).set(old.page(), VALID | flags);
-        self.index.carry_reference(from, to);
+        self.index.move_reference(from, to);
         self.replace(from, to);
         self.counts.dirty -= u32::from(old.has(DIRTY));
         self.counts.dirty += u32::from(flags & DIRTY != 0);
@@ -295,12 +275,11 @@ impl<'r> PageDirectory<'r> {
 
     /// A restart finds the valid version of `page` in `slot`, with `flags` in addition to [`VALID`].
     pub(crate) fn restore(&mut self, slot: u32, page: PageId, flags: u32) {
-        self.entry(slot).set(page, VALID | flags);
         if self.bases.are_kept() && flags & DIRTY != 0 {
             self.bases.enter(slot, self.bases.now());
         }
         self.index.take_reference(slot);
-        self.link(slot);
+        self.enter(slot, page, VALID | flags);
         self.count_valid(flags);
     }
 

@@ -19,7 +19,7 @@
 use crate::bases;
 use crate::config::{Config, ConfigError, StoredConfig};
 use crate::contents::{Contents, Decisions};
-use crate::index::{self, Index};
+use crate::index::{self, Index, IndexPlan};
 use crate::lists::node_words;
 use crate::pages::{Pages, PagesHead};
 use crate::partition::Partition;
@@ -28,6 +28,7 @@ use crate::policy::{LogPolicy, Memory, Policy, PolicyKind, PolicyState, SlotPoli
 use crate::sections::{Carver, Plain, Section, SectionPlan};
 use crate::sizes::Sizes;
 use crate::staging::{self, Staging, Window};
+use crate::unlatched::Unlatched;
 use crate::words::{AtomicU32, store};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -60,15 +61,8 @@ const fn nodes<N: Plain>(entries: fn(&Sizes) -> u32) -> SectionPlan {
 }
 
 /// The sections of a log but for its policy's, in order.
-const LOG_SECTIONS: &[SectionPlan] = &[
-    HEADER,
-    staging::FRAMES,
-    ring::HEAD,
-    ring::GROUPS,
-    ring::AWAITED,
-    bases::BASES,
-    NO_NODES,
-];
+const LOG_SECTIONS: &[SectionPlan] =
+    &[HEADER, staging::FRAMES, ring::HEAD, ring::GROUPS, ring::AWAITED, bases::BASES, NO_NODES];
 
 /// The sections of slots but for their policy's, in order.
 const fn slot_sections<P: SlotPolicy>() -> &'static [SectionPlan] {
@@ -112,7 +106,7 @@ pub fn own_bytes(config: &Config) -> usize {
 
 /// Words of the index of a partition with this configuration: a multiple of two.
 pub fn index_words(config: &Config) -> usize {
-    index::words_of(&config.sizes()).next_multiple_of(2)
+    IndexPlan::of(&config.sizes()).words().next_multiple_of(2)
 }
 
 /// Bytes of the region of a partition with this configuration.
@@ -120,8 +114,8 @@ pub fn region_bytes(config: &Config) -> usize {
     own_bytes(config) + index_words(config) * size_of::<AtomicU32>()
 }
 
-/// Bytes of DRAM for each further flash slot, index included, without the policy's history and the heads of
-/// lists.
+/// Bytes of DRAM for each further flash slot, index included, without its reference bit, the policy's history
+/// and the heads of lists.
 pub fn bytes_per_slot(policy: PolicyKind) -> usize {
     let (fewer, more) = (1 << 20, 1 << 21);
     let bytes =
@@ -138,6 +132,7 @@ pub struct Shape {
     /// Lengths of its parts.
     own_bytes: usize,
     index_words: usize,
+    index: IndexPlan,
 }
 
 impl Shape {
@@ -179,11 +174,15 @@ impl Shape {
     /// Of a region that was formatted with `config`, which is valid: known without a look at it.
     pub(crate) fn known(config: &Config) -> Self {
         let (own_bytes, index_words) = (own_bytes(config), index_words(config));
-        Self { config: *config, sizes: config.sizes(), own_bytes, index_words }
+        let (sizes, index) = (config.sizes(), IndexPlan::of(&config.sizes()));
+        Self { config: *config, sizes, own_bytes, index_words, index }
     }
 
-    pub(crate) fn sizes(&self) -> &Sizes {
-        &self.sizes
+    /// The index of the partition, for readers without the latch. `None`: hits need the latch. Of an index of
+    /// another length it panics, now or later.
+    #[inline]
+    pub fn unlatched<'r>(&'r self, index: &'r [AtomicU32]) -> Option<Unlatched<'r>> {
+        self.sizes.unlatched.then(|| Unlatched::of(index, &self.index))
     }
 
     /// The configuration of the partition.
@@ -291,7 +290,7 @@ impl<'r> Partition<'r> {
         let (head, rest) =
             Header::mut_from_prefix(own).expect("the region is longer than its header and aligned");
         let long = "the region is as long as its sections";
-        let index = Index::attach_to_change(index, &shape.sizes).expect(long);
+        let index = Index::attach_to_change(index, &shape.index);
         let mut carver = Carver::new(rest, index, &shape.sizes);
         // Each arm makes the partition in its final place: it is large enough for a copy to be felt.
         with_policy!(shape.config.policy, P =>

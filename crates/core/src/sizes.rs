@@ -39,6 +39,10 @@ pub(crate) struct Sizes {
     pub keeps_slots: bool,
     /// A base is kept for each dirty page.
     pub bases: bool,
+    /// Entries have reference bits.
+    pub references: bool,
+    /// Hits need no latch.
+    pub unlatched: bool,
 }
 
 impl Sizes {

@@ -90,7 +90,12 @@ impl<'r> Entries<'r> {
     }
 }
 
-impl Slot<'_> {
+impl<'r> Slot<'r> {
+    /// The entry that these words are.
+    #[inline(always)]
+    pub(crate) fn of(words: &'r [AtomicU32]) -> Self {
+        Self(words.first_chunk().expect("an entry has all of its words"))
+    }
     /// All of it, as it is now.
     #[inline(always)]
     pub(crate) fn content(self) -> Content {
@@ -100,11 +105,21 @@ impl Slot<'_> {
     pub(crate) fn page(self) -> PageId {
         PageId(u64::from(load(&self.0[HIGH])) << 32 | u64::from(load(&self.0[LOW])))
     }
+    /// Whether it is that of `page`.
+    #[inline(always)]
+    pub(crate) fn is_of(self, page: PageId) -> bool {
+        load(&self.0[LOW]) == page.0 as u32 && load(&self.0[HIGH]) == (page.0 >> 32) as u32
+    }
     #[inline(always)]
     pub(crate) fn set(self, page: PageId, flags: u32) {
+        self.set_linked(page, flags, NIL);
+    }
+    /// As [`Slot::set`], before the entry `next`.
+    #[inline(always)]
+    pub(crate) fn set_linked(self, page: PageId, flags: u32, next: u32) {
         store(&self.0[LOW], page.0 as u32);
         store(&self.0[HIGH], (page.0 >> 32) as u32);
-        store(&self.0[LINK], NIL | flags);
+        store(&self.0[LINK], next | flags);
     }
     pub(crate) fn clear(self) {
         self.set(PageId(0), 0);

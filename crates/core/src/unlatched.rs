@@ -15,13 +15,12 @@
 //!   there now gets it.
 
 use crate::PageId;
-use crate::index::Index;
+use crate::index::{IndexPlan, window_of};
 use crate::job::{Generation, Lookup};
 use crate::placement::ring::position_in;
-use crate::policy::Placement;
-use crate::region::Shape;
+use crate::sequence::Sequence;
 use crate::slot::DIRTY;
-use crate::words::AtomicU32;
+use crate::words::{AtomicU32, load};
 use crate::{Position, SlotId};
 
 /// Entries of a chain that are looked at, at most. A chain has one or two, and seldom eight.
@@ -30,16 +29,16 @@ const STEPS_MAX: u32 = 64;
 /// The index of a log, for readers without the latch.
 #[derive(Clone, Copy)]
 pub struct Unlatched<'r> {
-    index: Index<'r>,
-    slots: u32,
+    words: &'r [AtomicU32],
+    plan: &'r IndexPlan,
 }
 
 /// A page that was found on flash without the latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "it counts only if it is current"]
 pub struct Hit {
-    /// Its bucket, and the sequence number before the look.
-    bucket: usize,
+    /// Which sequence number is that of its bucket, and what it was before the look.
+    sequence: u32,
     begun: u32,
     /// The slot of its newest version.
     pub slot: SlotId,
@@ -59,27 +58,12 @@ impl Hit {
     }
 }
 
-impl Shape {
-    /// Whether hits need no latch: pages are in a log, and a hit changes nothing but a reference bit.
-    pub fn allows_unlatched(&self) -> bool {
-        let facts = self.config().policy.facts();
-        facts.hits_only_refer && self.config().policy.placement() == Placement::Log
+impl<'r> Unlatched<'r> {
+    #[inline(always)]
+    pub(crate) fn of(words: &'r [AtomicU32], plan: &'r IndexPlan) -> Self {
+        Self { words, plan }
     }
 
-    /// The index of the partition, for readers without the latch, if hits need none.
-    ///
-    /// # Panics
-    /// If the index has another length.
-    #[inline]
-    pub fn unlatched<'r>(&self, index: &'r [AtomicU32]) -> Option<Unlatched<'r>> {
-        self.allows_unlatched().then(|| Unlatched {
-            index: Index::attach(index, self.sizes()).expect("the index is as long as its sections"),
-            slots: self.sizes().slots,
-        })
-    }
-}
-
-impl Unlatched<'_> {
     /// The newest version of `page`, if that is on flash and no change is under way there. It counts as
     /// fetched.
     #[inline]
@@ -92,34 +76,36 @@ impl Unlatched<'_> {
     /// The page of `hit` counts as fetched.
     #[inline]
     pub fn refer(&self, hit: &Hit) {
-        self.index.refer(hit.slot.0);
+        self.plan.refer(self.words, hit.slot.0);
     }
 
     /// As [`Unlatched::fetch`], without counting as a reference.
     #[inline]
     pub fn peek(&self, page: PageId) -> Option<Hit> {
-        let bucket = self.index.bucket_of(page);
+        let Self { words, plan } = *self;
+        let bucket = plan.bucket_of(page);
+        let at_sequence = plan.at_sequence(bucket)?;
+        let sequence = Sequence(&words[at_sequence as usize]);
         // One more look at a number that is odd, and no wait: its change may have no end.
-        let begun = self.index.read_begins(bucket).or_else(|| self.index.read_begins(bucket))?;
-        let mut at = self.index.first_of(bucket);
+        let begun = sequence.read_begins().or_else(|| sequence.read_begins())?;
+        let mut at = load(&words[plan.at_bucket(bucket)]);
         for _ in 0..STEPS_MAX {
             // There is no entry beyond the last one, nor at the end of a chain.
-            let entry = self.index.entries.get(at as usize)?;
-            if entry.page() != page {
+            let entry = plan.entry(words, at)?;
+            if !entry.is_of(page) {
                 at = entry.next();
                 continue;
             }
-            if at >= self.slots {
+            if at >= plan.slots {
                 return None;
             }
-            let (released, released_slot) = self.index.window()?;
             return Some(Hit {
-                bucket,
+                sequence: at_sequence,
                 begun,
                 slot: SlotId(at),
-                position: Position(position_in(at, self.slots, (released, released_slot))),
+                position: Position(position_in(at, plan.slots, window_of(words)?)),
                 dirty: entry.has(DIRTY),
-                proof: self.index.proof(at),
+                proof: plan.proof(words, at),
             });
         }
         None
@@ -128,6 +114,6 @@ impl Unlatched<'_> {
     /// Whether `hit` is still the newest version of its page, in the same slot and at the same position.
     #[inline]
     pub fn is_current(&self, hit: &Hit) -> bool {
-        self.index.is_unchanged(hit.bucket, hit.begun)
+        Sequence(&self.words[hit.sequence as usize]).is_unchanged(hit.begun)
     }
 }

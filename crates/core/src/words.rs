@@ -2,8 +2,8 @@
 //! meet each of them half-way ([`crate::Unlatched`]). So every word is atomic. With the feature `shuttle` each
 //! access is also a point at which another task may run.
 
-pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::atomic::Ordering::Relaxed;
+pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// Another task may run here.
 #[cfg(feature = "shuttle")]

@@ -42,12 +42,7 @@ impl Tallies {
 
     /// Requests of users so far, for pages.
     pub(crate) fn requests(&self) -> u64 {
-        let all = [
-            &self.staging_hits,
-            &self.disk_reads,
-            &self.dirty_evictions,
-            &self.clean_evictions,
-        ];
+        let all = [&self.staging_hits, &self.disk_reads, &self.dirty_evictions, &self.clean_evictions];
         self.flash_hits.get() + all.iter().map(|tally| tally.get()).sum::<u64>()
     }
 

@@ -80,8 +80,8 @@ impl Region {
             lives: (0..objects).map(|_| AtomicU64::new(0)).collect(),
         };
         let (own, table) = split(&mut region.guarded.words, partition);
-        let mut partition = Partition::format_parts(own, &region.index, &options.config())
-            .map_err(|error| config(&error))?;
+        let mut partition =
+            Partition::format_parts(own, &region.index, &options.config()).map_err(|error| config(&error))?;
         partition.set_costs(&options.costs);
         if let Some(objects) = objects_config(options, cache) {
             Objects::format(table, &objects).map_err(|error| config(&error))?;

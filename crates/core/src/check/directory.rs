@@ -29,13 +29,13 @@ fn links(directory: &PageDirectory<'_>, staging: &Staging<'_>) -> Result<(), Vio
     let mut linked = 0;
     for (bucket, mut at) in directory.index.chains().enumerate() {
         while at != NIL {
-            let Some(entry) = directory.index.entries.get(at as usize) else {
+            let Some(entry) = directory.index.get(at) else {
                 let what = || format!("an entry in the chain of bucket {bucket}");
                 return same(what, "below the last", "beyond");
             };
             linked += 1;
-            same(|| "chains of the index end", true, linked <= directory.index.entries.len())?;
-            let home = directory.index.bucket_of(entry.page());
+            same(|| "chains of the index end", true, linked <= directory.entries() as usize)?;
+            let home = directory.index.bucket_of(entry.page()) as usize;
             same(|| format!("bucket of entry {at}, page {}", entry.page()), home, bucket)?;
             at = entry.next();
         }

@@ -45,7 +45,11 @@ fn sets(pages: &Pages<'_>) -> Result<(), Violation> {
 }
 
 /// The list is a circle of slots for which `right` holds. Returns their number.
-pub(super) fn circle(pages: &Pages<'_>, list: u32, right: impl Fn(Slot<'_>) -> bool) -> Result<u32, Violation> {
+pub(super) fn circle(
+    pages: &Pages<'_>,
+    list: u32,
+    right: impl Fn(Slot<'_>) -> bool,
+) -> Result<u32, Violation> {
     let (lists, slots) = (&pages.lists, pages.directory.of_slots());
     let node = lists.head(list);
     let (mut entries, mut before, mut at) = (0, node, lists.next_of(node));

@@ -19,6 +19,7 @@ pub(crate) struct Clock;
 impl OneList for Clock {
     const NAME: &str = "clock";
     const FACTS: SlotFacts = SlotFacts { populates: true, ..SlotFacts::BASE };
+    const HITS_ONLY_REFER: bool = true;
 
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)

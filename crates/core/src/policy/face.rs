@@ -30,18 +30,21 @@ fn enqueue(pages: &Pages<'_>, offer: &Offer) -> Decision {
     Decision::enter_if(offer.fdirty || pages.directory.find(offer.page).is_none())
 }
 
+#[inline(always)]
 fn refer(pages: &Pages<'_>, entry: u32) {
     pages.directory.index.refer(entry);
 }
 
 impl Policy for Face {
     const NAME: &str = "face";
+    const HITS_ONLY_REFER: bool = true;
     type Memory<'r> = ();
 
     fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
 
+    #[inline(always)]
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
         refer(pages, entry);
     }
@@ -53,12 +56,14 @@ impl LogPolicy for Face {
 
 impl Policy for FaceGr {
     const NAME: &str = "face-gr";
+    const HITS_ONLY_REFER: bool = true;
     type Memory<'r> = ();
 
     fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
 
+    #[inline(always)]
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
         refer(pages, entry);
     }
@@ -70,12 +75,14 @@ impl LogPolicy for FaceGr {
 
 impl Policy for FaceGsc {
     const NAME: &str = "face-gsc";
+    const HITS_ONLY_REFER: bool = true;
     type Memory<'r> = ();
 
     fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
 
+    #[inline(always)]
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
         refer(pages, entry);
     }

@@ -64,8 +64,7 @@ pub struct Facts {
     /// What enters depends on what the devices cost: the driver tells it with
     /// [`crate::Partition::set_costs`].
     pub weighs_costs: bool,
-    /// A hit sets a bit that says so, and changes nothing else: with log placement it needs no latch
-    /// ([`crate::Unlatched`]).
+    /// A hit sets a bit that says so, and changes nothing else.
     pub hits_only_refer: bool,
     /// Its placement, and what belongs to that.
     pub placement: PlacementFacts,
@@ -180,6 +179,11 @@ impl Facts {
                 Survives::Never => Directory::None,
             },
         }
+    }
+
+    /// Whether hits need no latch ([`crate::Unlatched`]).
+    pub const fn hits_need_no_latch(&self) -> bool {
+        self.hits_only_refer && self.log().is_some()
     }
 
     /// What belongs to log placement, if that is the policy's.

@@ -67,13 +67,7 @@ pub(crate) use match_policy;
 
 const fn facts_of<P: Policy>(placement: PlacementFacts) -> Facts {
     let (learns_from_misses, weighs_costs) = (P::LEARNS_FROM_MISSES, P::WEIGHS_COSTS);
-    Facts {
-        name: P::NAME,
-        learns_from_misses,
-        weighs_costs,
-        hits_only_refer: P::HITS_ONLY_REFER,
-        placement,
-    }
+    Facts { name: P::NAME, learns_from_misses, weighs_costs, hits_only_refer: P::HITS_ONLY_REFER, placement }
 }
 
 impl PolicyKind {

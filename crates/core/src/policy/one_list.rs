@@ -29,6 +29,8 @@ pub(crate) trait OneList {
     const NAME: &'static str;
     /// Its fixed properties, but for the list.
     const FACTS: SlotFacts;
+    /// As of [`Policy`].
+    const HITS_ONLY_REFER: bool = false;
 
     /// Whether a page that is evicted from DRAM enters the flash.
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision;
@@ -53,6 +55,7 @@ fn catch_up(pages: &mut Pages<'_>) {
 
 impl<P: OneList> Policy for P {
     const NAME: &'static str = <P as OneList>::NAME;
+    const HITS_ONLY_REFER: bool = <P as OneList>::HITS_ONLY_REFER;
     type Memory<'r> = ();
 
     fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {

@@ -24,6 +24,7 @@ pub(crate) struct Sieve;
 impl OneList for Sieve {
     const NAME: &str = "sieve";
     const FACTS: SlotFacts = SlotFacts { populates: true, ..SlotFacts::BASE };
+    const HITS_ONLY_REFER: bool = true;
 
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)

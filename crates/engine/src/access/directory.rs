@@ -179,7 +179,9 @@ impl Directory {
 
     /// Notes which objects live in a region that nobody uses yet.
     pub(super) fn note_objects(&self) -> Result<(), Gone> {
-        self.step_with_objects(|_, objects| objects.into_iter().for_each(|objects| self.objects_changed(objects)))
+        self.step_with_objects(|_, objects| {
+            objects.into_iter().for_each(|objects| self.objects_changed(objects))
+        })
     }
 
     pub(crate) fn is_log(&self) -> bool {

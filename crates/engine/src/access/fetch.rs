@@ -99,17 +99,33 @@ impl Fetches {
 
     /// Fetches `page` if it is in the cache; `buffer` has its length.
     pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<FetchResult, TierError> {
-        if !self.signals.check_running()? {
-            return Ok(self.off(page));
+        let mut unlatched = Unlatched::Not;
+        if self.state.is_running() {
+            entresol_runtime::may_preempt();
+            unlatched = self.fetch_unlatched(page, buffer);
         }
-        entresol_runtime::may_preempt();
-        let (found, reads) = match self.fetch_unlatched(page, buffer) {
-            Unlatched::Not => (self.look_up(page)?, 0),
+        if let Unlatched::Here(fetched) = unlatched {
+            return Ok(FetchResult::Here(fetched));
+        }
+        self.fetch_latched(page, buffer, unlatched)
+    }
+
+    /// As [`Fetches::fetch`], of a page that was not served without the latch.
+    #[inline(never)]
+    fn fetch_latched(
+        &self,
+        page: PageId,
+        buffer: &mut [u8],
+        unlatched: Unlatched,
+    ) -> Result<FetchResult, TierError> {
+        if !self.signals.check_running()? {
+            points::OFF_FETCH.reach();
+            return Ok(FetchResult::OnDisk(self.order.read_begins(page)));
+        }
+        let (found, reads) = match unlatched {
             Unlatched::Here(fetched) => return Ok(FetchResult::Here(fetched)),
+            Unlatched::Not => (self.look_up(page)?, 0),
             Unlatched::Unsure { hit, is_read } => {
-                if !self.signals.check_running()? {
-                    return Ok(self.off(page));
-                }
                 if !is_read {
                     entresol_runtime::may_preempt();
                 }
@@ -127,12 +143,6 @@ impl Fetches {
             }
         };
         self.serve(page, buffer, found, reads)
-    }
-
-    /// The disk alone serves.
-    fn off(&self, page: PageId) -> FetchResult {
-        points::OFF_FETCH.reach();
-        FetchResult::OnDisk(self.order.read_begins(page))
     }
 
     /// A page was served from flash, and stays there.

@@ -154,9 +154,8 @@ impl Runs {
         let mut proved = 0;
         let pages = bytes.chunks_exact_mut(self.flash_pages.page_bytes);
         let index = self.directory.unlatched();
-        let is_current = |page, hit: &Hit| {
-            index.as_ref().is_some_and(|index| self.directory.is_current(index, page, hit))
-        };
+        let is_current =
+            |page, hit: &Hit| index.as_ref().is_some_and(|index| self.directory.is_current(index, page, hit));
         for ((slot, generation, proof, hit), bytes) in run.places.iter().zip(pages) {
             let page = PageId(run.first.0 + proved as u64);
             let is_proved = self.flash_pages.prove(bytes, page, *slot, *generation, *proof).is_ok();

@@ -56,12 +56,12 @@ impl Places {
     /// Where `first` is, and how many pages from it on, at most `most`, are at places that follow each other.
     /// With `fetches` those on flash count as fetched.
     pub(crate) fn find(&self, first: PageId, most: u32, fetches: bool) -> Result<(Place, u32), TierError> {
-        if !self.signals.check_running()? {
-            return Ok((Place::OnDisk, most));
-        }
         entresol_runtime::may_preempt();
         if let Some(found) = self.find_unlatched(first, most, fetches) {
             return Ok(found);
+        }
+        if !self.signals.check_running()? {
+            return Ok((Place::OnDisk, most));
         }
         let learns = self.directory.config.policy.learns_from_misses();
         let (place, same) = self.directory.step_with_objects(|partition, mut objects| {

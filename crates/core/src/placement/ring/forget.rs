@@ -220,18 +220,17 @@ impl Ring<'_> {
         mut is_wanted: impl FnMut(&Self, &Contents<'_>, u32) -> bool,
     ) -> u32 {
         let Some(newest) = contents.pages.directory.find(page) else { return 0 };
-        let begins = contents.pages.directory.versions_change(page);
+        let index = contents.pages.directory.index;
         let (mut at, mut forgotten) = (Some(newest), 0);
-        while let Some(entry) = at {
-            at = contents.pages.directory.find_older(entry);
-            if is_wanted(self, contents, entry) {
-                self.forget_entry(contents, entry);
-                forgotten += 1;
+        index.change(index.bucket_of(page), || {
+            while let Some(entry) = at {
+                at = contents.pages.directory.find_older(entry);
+                if is_wanted(self, contents, entry) {
+                    self.forget_entry(contents, entry);
+                    forgotten += 1;
+                }
             }
-        }
-        if begins {
-            contents.pages.directory.versions_changed(page);
-        }
+        });
         forgotten
     }
 

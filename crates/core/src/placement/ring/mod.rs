@@ -423,13 +423,13 @@ impl<'r> Ring<'r> {
 
     /// Empties a slot. Its page's id stays, since a crash may find the page there (`forget.rs`).
     fn forget(&mut self, contents: &mut Contents<'_>, slot: u32) {
-        let entry = contents.pages.directory.entry(slot).content();
+        let entry = contents.pages.directory.entry(slot);
         if entry.has(VALID) {
             self.supersede(contents, slot);
         }
         if entry.has(HELD) {
             self.head.superseded -= 1;
         }
-        contents.pages.directory.entry(slot).lower(VALID | HELD | DIRTY);
+        entry.lower(VALID | HELD | DIRTY);
     }
 }
