@@ -80,7 +80,7 @@ impl<'r> Unlatched<'r> {
     }
 
     /// As [`Unlatched::fetch`], without counting as a reference.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&self, page: PageId) -> Option<Hit> {
         let Self { words, plan } = *self;
         let bucket = plan.bucket_of(page);

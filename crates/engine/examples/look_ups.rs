@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Of all rounds it prints the best and the one in the middle: on a machine with other work the best is the one
-//! that was disturbed least.
+//! that was disturbed least. The time of a processor for each look-up does not count waits for a processor.
 
 use entresol_core::{Lsn, PageId, PolicyKind};
 use entresol_device::{Device, FileDevice, FileOptions};
@@ -75,6 +75,12 @@ impl Files {
     }
 }
 
+/// Time of a processor that this process has had, in nanoseconds.
+fn processor_time() -> Outcome<f64> {
+    let line = std::fs::read_to_string("/proc/self/schedstat")?;
+    Ok(line.split(' ').next().ok_or("no time")?.parse()?)
+}
+
 /// One of the processes: says that it is there, waits for a line, and prints its look-ups a second.
 fn work(files: &Files, kind: &str, seed: u64, milliseconds: u64) -> Outcome<()> {
     let (front, mut rng) = (files.attach()?, Rng::new(seed));
@@ -82,7 +88,7 @@ fn work(files: &Files, kind: &str, seed: u64, milliseconds: u64) -> Outcome<()> 
     let pages: Vec<PageId> = (0..DRAWN).map(|_| PageId(first + rng.below(files.pages()))).collect();
     println!("ready");
     std::io::stdin().read_line(&mut String::new())?;
-    let (began, mut looked, mut found) = (Instant::now(), 0_u64, 0_u64);
+    let (before, began, mut looked, mut found) = (processor_time()?, Instant::now(), 0_u64, 0_u64);
     for batch in pages.chunks_exact(BATCH).cycle() {
         for page in batch {
             found += u64::from(matches!(front.locate(*page, 1, true)?.0, Place::Flash { .. }));
@@ -95,12 +101,13 @@ fn work(files: &Files, kind: &str, seed: u64, milliseconds: u64) -> Outcome<()> 
     if found != if kind == "absent" { 0 } else { looked } {
         return Err(format!("{found} of {looked} look-ups found a page").into());
     }
-    println!("{}", looked as f64 / began.elapsed().as_secs_f64());
+    let each = (processor_time()? - before) / looked as f64;
+    println!("{} {each}", looked as f64 / began.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// Look-ups a second of `count` processes together.
-fn together(files: &Files, kind: &str, count: usize, milliseconds: u64) -> Outcome<f64> {
+/// Look-ups a second of `count` processes together, and the time of a processor for each, in nanoseconds.
+fn together(files: &Files, kind: &str, count: usize, milliseconds: u64) -> Outcome<(f64, f64)> {
     let start = |seed: usize| -> Outcome<(Child, BufReader<std::process::ChildStdout>)> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("worker").arg(&files.directory).args([files.options.slots.to_string(), kind.to_owned()]);
@@ -114,14 +121,16 @@ fn together(files: &Files, kind: &str, count: usize, milliseconds: u64) -> Outco
     for (worker, _) in &mut workers {
         worker.stdin.as_mut().ok_or("no pipe")?.write_all(b"go\n")?;
     }
-    let mut all = 0.0;
+    let (mut all, mut time) = (0.0, 0.0);
     for (mut worker, mut said) in workers {
         let mut line = String::new();
         said.read_line(&mut line)?;
-        all += line.trim().parse::<f64>()?;
+        let (rate, each) = line.trim().split_once(' ').ok_or("no numbers")?;
+        all += rate.parse::<f64>()?;
+        time += each.parse::<f64>()? / count as f64;
         worker.wait()?;
     }
-    Ok(all)
+    Ok((all, time))
 }
 
 fn main() -> Outcome<()> {
@@ -146,13 +155,22 @@ fn main() -> Outcome<()> {
     let mut measured: Vec<_> = kinds.map(|kind| (kind, Vec::new())).collect();
     for _ in 0..rounds {
         for ((kind, count), all) in &mut measured {
-            all.push(together(&files, kind, *count, milliseconds)? / 1e6);
+            all.push(together(&files, kind, *count, milliseconds)?);
         }
     }
-    for ((kind, count), mut all) in measured {
-        all.sort_by(f64::total_cmp);
-        let (best, middle) = (all[all.len() - 1], all[all.len() / 2]);
-        println!("{kind:>6}, {count} at once: best {best:6.2}, middle {middle:6.2} million a second");
+    for ((kind, count), all) in measured {
+        let sorted = |of: fn(&(f64, f64)) -> f64| {
+            let mut all: Vec<f64> = all.iter().map(of).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let (rates, times) = (sorted(|round| round.0 / 1e6), sorted(|round| round.1));
+        let (best, middle) = (rates[rates.len() - 1], rates[rates.len() / 2]);
+        let (least, usual) = (times[0], times[times.len() / 2]);
+        println!(
+            "{kind:>6}, {count} at once: best {best:6.2}, middle {middle:6.2} million a second; {least:6.1} and \
+             {usual:6.1} ns of a processor each"
+        );
     }
     Ok(tier.close()?)
 }

@@ -46,7 +46,6 @@ struct Guard {
 pub(crate) struct Region {
     guarded: Guard,
     index: Arc<[AtomicU32]>,
-    /// By object.
     lives: Arc<[AtomicU64]>,
 }
 
@@ -64,20 +63,21 @@ pub(crate) fn words_of(options: &TierOptions) -> (usize, usize) {
     (own_bytes(&options.config()) / size_of::<u64>(), table)
 }
 
-/// Words of the index, and objects.
+/// Words of the index, and of what lives.
 pub(crate) fn unlatched_words_of(options: &TierOptions) -> (usize, usize) {
-    (index_words(&options.config()), options.objects as usize)
+    let lives = if options.objects > 0 { options.objects as usize + 1 } else { 0 };
+    (index_words(&options.config()), lives)
 }
 
 impl Region {
     /// An empty directory, and an empty table of objects of `cache`.
     pub(crate) fn new(options: &TierOptions, cache: Uuid) -> Result<Self, TierError> {
         let config = |error: &dyn std::fmt::Display| TierError::Config(error.to_string());
-        let ((partition, table), (index, objects)) = (words_of(options), unlatched_words_of(options));
+        let ((partition, table), (index, lives)) = (words_of(options), unlatched_words_of(options));
         let mut region = Self {
             guarded: Guard { words: vec![0; partition + table], partition },
             index: (0..index).map(|_| AtomicU32::new(0)).collect(),
-            lives: (0..objects).map(|_| AtomicU64::new(0)).collect(),
+            lives: (0..lives).map(|_| AtomicU64::new(0)).collect(),
         };
         let (own, table) = split(&mut region.guarded.words, partition);
         let mut partition =
@@ -132,7 +132,8 @@ enum Latched {
 pub(crate) struct RegionMemory {
     latched: Latched,
     pub index: Words<AtomicU32>,
-    /// By object: see [`crate::access::Directory`].
+    /// With a table of objects: the front that it knows, then a word for each object. See
+    /// [`crate::access::Directory`].
     pub lives: Words<AtomicU64>,
 }
 

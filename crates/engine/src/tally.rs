@@ -2,6 +2,7 @@
 
 use entresol_shm::atomic::{AtomicU64, Ordering::Relaxed};
 use entresol_shm::shared_struct;
+use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
 
 /// Lanes of a [`WideTally`].
@@ -13,9 +14,9 @@ shared_struct! {
         count: AtomicU64,
     }
 
-    /// A lane of a counter, with a cache line of its own.
+    /// A lane of a counter, with two cache lines of its own: processors load them in pairs.
     #[derive(Default)]
-    #[repr(align(64))]
+    #[repr(align(128))]
     struct Lane {
         tally: Tally,
     }
@@ -35,11 +36,15 @@ impl Default for WideTally {
 
 /// A lane for the tasks of this thread.
 pub(crate) fn lane_of_thread() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
     thread_local! {
-        static LANE: usize = NEXT.fetch_add(1, Relaxed);
+        /// 0: none yet.
+        static LANE: Cell<usize> = const { Cell::new(0) };
     }
-    LANE.with(|lane| *lane)
+    if LANE.get() == 0 {
+        LANE.set(NEXT.fetch_add(1, Relaxed));
+    }
+    LANE.get()
 }
 
 impl WideTally {

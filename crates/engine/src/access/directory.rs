@@ -6,8 +6,9 @@
 //! - A hit that was looked up without the latch counts if, after the read of its page, the index has not
 //!   changed there, the object of the page lives, and the cache runs. The state is looked at last: a cache
 //!   that does not run never runs again, and its index may be out of date from then on.
-//! - Of each object there is a word: its pages at that position, and at later ones, live. It is written under
-//!   the latch, in the step that changes the object.
+//! - Of each object there is a word: its pages at that position, and at later ones, live, unless they are below
+//!   the table's front, which is a word, too. They are written under the latch, in the step that changes what
+//!   they say.
 
 use super::run_state::RunState;
 use crate::TierError;
@@ -18,6 +19,7 @@ use entresol_objects::{ObjectId, Objects};
 use entresol_runtime::sync::allowing_allocation;
 use entresol_shm::Gone;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Of an object that does not live, or of which only the table says which pages do.
@@ -161,20 +163,30 @@ impl Directory {
     }
 
     fn is_sure_to_live(&self, page: PageId, position: Position) -> bool {
-        let life = || self.region.lives.get(page.object() as usize);
-        self.objects.is_none() || life().is_some_and(|from| from.load(Acquire) <= position.0)
+        let is_from = |from: &AtomicU64| from.load(Acquire) <= position.0;
+        let Some((front, objects)) = self.region.lives.split_first() else { return true };
+        is_from(front) && objects.get(page.object() as usize).is_some_and(is_from)
     }
 
     /// `object` has changed in this step.
     pub(super) fn object_changed(&self, objects: &Objects<'_>, object: ObjectId) {
-        if let Some(word) = self.region.lives.get(object.0 as usize) {
+        if let Some(word) = self.region.lives.get(1 + object.0 as usize) {
             word.store(objects.lives_from(object).map_or(ASK_THE_TABLE, |from| from.0), Release);
         }
     }
 
-    /// All objects may have.
+    /// All objects may have, or the front that the table knows.
     pub(super) fn objects_changed(&self, objects: &Objects<'_>) {
-        (0..self.region.lives.len() as u32).for_each(|object| self.object_changed(objects, ObjectId(object)));
+        self.front_passed(objects);
+        let all = 0..self.region.lives.len().saturating_sub(1) as u32;
+        all.for_each(|object| self.object_changed(objects, ObjectId(object)));
+    }
+
+    /// The front that the table knows has changed.
+    pub(super) fn front_passed(&self, objects: &Objects<'_>) {
+        if let Some(word) = self.region.lives.first() {
+            word.store(objects.front().0, Release);
+        }
     }
 
     /// Notes which objects live in a region that nobody uses yet.

@@ -169,6 +169,7 @@ impl ObjectTable {
             }
             if let Some(objects) = objects {
                 objects.front_passed(front);
+                self.directory.front_passed(objects);
             }
         })
     }

@@ -105,7 +105,7 @@ impl Parts {
     fn new(options: &TierOptions, fronts: u32) -> Self {
         let is_compared = options.slots > 0;
         let mut plan = Plan::new(if is_compared { configuration(options) } else { 0 });
-        let ((partition, table), (index, objects)) = (words_of(options), unlatched_words_of(options));
+        let ((partition, table), (index, lives)) = (words_of(options), unlatched_words_of(options));
         let shadows = shadow::plan_of(options);
         Self {
             identity: plan.part("identity"),
@@ -113,7 +113,7 @@ impl Parts {
             bells: ["writes", "background", "progress", "service"].map(|name| plan.part(name)),
             region: plan.guarded("region", Rank::CachePartition, partition + table),
             index: plan.slice("index", index),
-            lives: plan.slice("lives", objects),
+            lives: plan.slice("lives", lives),
             shadows: shadows.map(|shadows| {
                 let part = plan.guarded("shadows", Rank::Shadows, shadow::words_of(&shadows));
                 (shadows, part)

@@ -221,8 +221,9 @@ impl Ring<'_> {
     ) -> u32 {
         let Some(newest) = contents.pages.directory.find(page) else { return 0 };
         let index = contents.pages.directory.index;
+        let bucket = index.bucket_of(page);
         let (mut at, mut forgotten) = (Some(newest), 0);
-        index.change(index.bucket_of(page), || {
+        index.change(bucket, || {
             while let Some(entry) = at {
                 at = contents.pages.directory.find_older(entry);
                 if is_wanted(self, contents, entry) {
