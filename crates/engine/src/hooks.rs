@@ -26,6 +26,7 @@ static HOOK: OnceLock<Hook> = OnceLock::new();
 /// | "group" | a group's latch, with a part of a page in its frame |
 /// | "filled" | a frame with its page, which is not offered to the writers |
 /// | "copy" | a group's latch, after a page was copied out |
+/// | "hit" | nothing: a page that was looked up without the latch, and is not proved |
 /// | "around" | a forgotten page whose newer version is not on disk yet |
 /// | "forget" | a long range of dead pages, of which some are forgotten |
 pub fn set(point: &str, passes: u64, reached: PathBuf) {

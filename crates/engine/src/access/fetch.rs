@@ -158,6 +158,10 @@ impl Fetches {
         self.shadow.fetch(page);
         let generation = Generation::Exact(hit.position);
         let is_read = self.flash_pages.read(buffer, page, hit.slot, generation, hit.proof).is_ok();
+        #[cfg(feature = "hooks")]
+        if self.seat.is_some() {
+            crate::hooks::pass("hit");
+        }
         if is_read && self.directory.is_current(&index, page, &hit) {
             return Unlatched::Here(self.is_hit(hit.dirty));
         }

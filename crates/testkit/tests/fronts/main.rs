@@ -32,8 +32,15 @@ static STALLED_AFTER: LazyLock<Duration> = LazyLock::new(|| {
     Duration::from_secs(if is_hunt { 10 } else { 60 })
 });
 /// Points at which fronts stop, and after how many passes at most.
-const POINTS: [(&str, u64); 6] =
-    [("latch", 2000), ("frame", 1000), ("group", 1000), ("filled", 1000), ("copy", 30), ("around", 50)];
+const POINTS: [(&str, u64); 7] = [
+    ("latch", 2000),
+    ("frame", 1000),
+    ("group", 1000),
+    ("filled", 1000),
+    ("copy", 30),
+    ("hit", 300),
+    ("around", 50),
+];
 
 /// A child, and where it says that it stands at its hook.
 struct Role {
