@@ -244,7 +244,8 @@ impl<'r> Index<'r> {
         self.plan.at_sequence(bucket).map(|at| Sequence(self.word(at)))
     }
 
-    /// Makes `change` in the chain of a bucket, so that no reader takes what it finds meanwhile for the chain.
+    /// Makes `change` in the chain of a bucket, so that no reader takes what it finds meanwhile for the
+    /// chain.
     #[inline(always)]
     pub(crate) fn change<R>(&self, bucket: u32, change: impl FnOnce() -> R) -> R {
         let Some(sequence) = self.sequence(bucket) else { return change() };

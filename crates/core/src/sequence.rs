@@ -70,15 +70,15 @@ impl Sequence<'_> {
 }
 
 /// `cargo +nightly miri test -p entresol-core --lib sequence` lets each load give any value that the memory
-/// order allows, with `MIRIFLAGS=-Zmiri-many-seeds=0..64`.
+/// order allows, with `MIRIFLAGS="-Zmiri-many-seeds=0..32 -Zmiri-preemption-rate=0.2"`.
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
     use std::sync::Mutex;
     use std::thread;
 
-    const CHANGES: u32 = if cfg!(miri) { 3 } else { 100_000 };
-    const READS: u32 = if cfg!(miri) { 6 } else { 100_000 };
+    const CHANGES: u32 = if cfg!(miri) { 20 } else { 100_000 };
+    const READS: u32 = if cfg!(miri) { 40 } else { 100_000 };
 
     #[test]
     fn a_read_that_no_change_has_met_is_whole_and_as_new_as_its_number() {
@@ -105,8 +105,9 @@ mod tests {
         });
     }
 
-    /// 1. A slot leaves its chain, in a change. 2. In a later step of another task the slot gets another page,
-    ///    without a number. 3. A reader that is still in the chain sees that page. 4. It must see 1, too.
+    /// 1. A slot leaves its chain, in a change.
+    /// 2. In a later step of another task the slot gets another page, without a number.
+    /// 3. A reader that is still in the chain sees that page. It must see that the slot had left, too.
     #[test]
     fn a_word_of_a_later_step_tells_of_the_changes_before_it() {
         let rounds = if cfg!(miri) { 1 } else { 2000 };

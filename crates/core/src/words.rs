@@ -1,6 +1,6 @@
 //! Words of the index. Its changes are made under the partition's latch, and a reader without the latch may
-//! meet each of them half-way ([`crate::Unlatched`]). So every word is atomic. With the feature `shuttle` each
-//! access is also a point at which another task may run.
+//! meet each of them half-way ([`crate::Unlatched`]). So every word is atomic. With the feature `shuttle`
+//! each access is also a point at which another task may run.
 
 use std::sync::atomic::Ordering::Relaxed;
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};

@@ -1,7 +1,7 @@
-//! Look-ups without the latch under shuttle: readers walk the index while a writer changes it, at every access
-//! to a word of it. A reader proves what it has read from "flash" by page and position, as one of the engine does
-//! by checksum, and takes the latch where it finds nothing. No version is older than what was acknowledged, or
-//! served to anybody, before the read began.
+//! Look-ups without the latch under shuttle: readers walk the index while a writer changes it, at every
+//! access to a word of it. A reader proves what it has read from "flash" by page and position, as one of the
+//! engine does by checksum, and takes the latch where it finds nothing. No version is older than what was
+//! acknowledged, or served to anybody, before the read began.
 //!
 //! ```text
 //! cargo test --release -p entresol-core --features shuttle --test models

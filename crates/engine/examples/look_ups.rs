@@ -1,12 +1,13 @@
-//! Look-ups a second of fronts in processes of their own, side by side: of pages on flash, without their reads,
-//! and of pages that are nowhere. Only the second kind takes the directory's latch.
+//! Look-ups a second of fronts in processes of their own, side by side: of pages on flash, without their
+//! reads, and of pages that are nowhere. Only the second kind takes the directory's latch.
 //!
 //! ```text
 //! look_ups SLOTS MILLISECONDS ROUNDS N,N,...   a new cache in memory, nine tenths filled; N processes at once
 //! ```
 //!
-//! Of all rounds it prints the best and the one in the middle: on a machine with other work the best is the one
-//! that was disturbed least. The time of a processor for each look-up does not count waits for a processor.
+//! Of all rounds it prints the best and the one in the middle: on a machine with other work the best is the
+//! one that was disturbed least. The time of a processor for each look-up does not count waits for a
+//! processor.
 
 use entresol_core::{Lsn, PageId, PolicyKind};
 use entresol_device::{Device, FileDevice, FileOptions};

@@ -22,7 +22,8 @@ shared_struct! {
     }
 
     /// A counter that each process, and each thread of a process that is alone, adds to in a lane of its own:
-    /// tasks that count at the same time do not write the same cache line. More of them than lanes share some.
+    /// tasks that count at the same time do not write the same cache line. More of them than lanes share
+    /// some.
     pub(crate) struct WideTally {
         lanes: [Lane; LANES],
     }

@@ -1,14 +1,14 @@
 //! The directory of a cache: the core's partition, and the table of objects if there is one, under one latch.
 //!
 //! Invariants:
-//! - A step touches the region and the board, takes no other lock and allocates nothing. Where processes share
-//!   the region and one of them dies in a step, the cache is given up: no step follows.
+//! - A step touches the region and the board, takes no other lock and allocates nothing. Where processes
+//!   share the region and one of them dies in a step, the cache is given up: no step follows.
 //! - A hit that was looked up without the latch counts if, after the read of its page, the index has not
 //!   changed there, the object of the page lives, and the cache runs. The state is looked at last: a cache
 //!   that does not run never runs again, and its index may be out of date from then on.
-//! - Of each object there is a word: its pages at that position, and at later ones, live, unless they are below
-//!   the table's front, which is a word, too. They are written under the latch, in the step that changes what
-//!   they say.
+//! - Of each object there is a word: its pages at that position, and at later ones, live, unless they are
+//!   below the table's front, which is a word, too. They are written under the latch, in the step that
+//!   changes what they say.
 
 use super::run_state::RunState;
 use crate::TierError;

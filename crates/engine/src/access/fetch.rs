@@ -2,8 +2,9 @@
 //!
 //! A page is looked up without the latch first, where the policy allows it. Such a hit is served if it is
 //! still current after its read. Whatever else it is (absent, staged, moved, damaged, in the middle of a
-//! change) is asked again under the latch. A page that is absent is always asked there, with the ticket of its
-//! read from disk in the same step: one that was missed during a change would be read in an older version.
+//! change) is asked again under the latch. A page that is absent is always asked there, with the ticket of
+//! its read from disk in the same step: one that was missed during a change would be read in an older
+//! version.
 //!
 //! Invariants: a served page was proved by checksum, id and generation, and is the newest version. After a
 //! version was served, no older one is. After a power failure that holds for versions that are durable on
@@ -46,8 +47,8 @@ pub(crate) enum FetchResult {
     Damaged { place: String, fault: String, dirty: bool, ticket: ReadTicket, copy: Lookup },
 }
 
-/// What was found of a page under the latch: its checksum, if one is kept, and the ticket of a read of it from
-/// disk that begins then.
+/// What was found of a page under the latch: its checksum, if one is kept, and the ticket of a read of it
+/// from disk that begins then.
 type Found = (Lookup, u32, ReadTicket);
 
 /// What became of a look-up without the latch.

@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// Most pages of a run that is fetched.
 const RUN_MAX: usize = 64;
 
-/// A page on flash: its slot, what it must prove, the checksum that is kept for it, and the look-up without the
-/// latch, if that gave it.
+/// A page on flash: its slot, what it must prove, the checksum that is kept for it, and the look-up without
+/// the latch, if that gave it.
 type Place = (SlotId, Generation, u32, Option<Hit>);
 
 /// Pages from `first` on, up to the first one that is not found on flash without the latch, or `most`. They

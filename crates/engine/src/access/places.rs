@@ -89,8 +89,8 @@ impl Places {
         Ok((place, same))
     }
 
-    /// As [`Places::find`], without the latch, of a page that is found on flash. Places end there at the first
-    /// page that may be somewhere else.
+    /// As [`Places::find`], without the latch, of a page that is found on flash. Places end there at the
+    /// first page that may be somewhere else.
     fn find_unlatched(&self, first: PageId, most: u32, fetches: bool) -> Option<(Place, u32)> {
         let index = self.directory.unlatched()?;
         let look = |at: u32| {

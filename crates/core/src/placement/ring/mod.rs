@@ -27,8 +27,8 @@
 //!   multiples of the group size, and `scan - released` is a group for each dequeue under way.
 //! - A slot is `HELD` from the publication of its group until its release. Slots beyond the rear are not
 //!   held. A slot that was released keeps the page's id until the next publication.
-//! - `released_slot` is `released mod slots`. The window of the index has both, too. `superseded` counts the slots that are held and not valid. A
-//!   dequeue's `pending` counts the staged pages that it awaits.
+//! - `released_slot` is `released mod slots`. The window of the index has both, too. `superseded` counts the
+//!   slots that are held and not valid. A dequeue's `pending` counts the staged pages that it awaits.
 //! - If second chances of the oldest dequeue wait, there is room for a group.
 //! - A group's counters are those of its frames, until it is published.
 
