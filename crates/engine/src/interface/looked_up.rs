@@ -16,6 +16,7 @@ pub const FLASH_READ_PAGES_MAX: usize = 16;
 /// Adjacent pages on flash that were looked up, in a cache of either kind, and are to be read.
 pub struct LookedUp(OfCache);
 
+#[expect(clippy::large_enum_variant, reason = "one for each read under way, on a stack")]
 enum OfCache {
     Pages(Arc<FlashTier>, FlashRead),
     Fragments(Arc<FragmentTier>, FragmentRead),
