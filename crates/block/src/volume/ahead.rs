@@ -146,6 +146,8 @@ impl Volume {
             && tier.is_log()
             && self.cached_part(held.as_ref(), offset, length) == length
             && self.why_around(&**tier, is_sequential).is_some()
+            && !(offset / self.page_bytes..(offset + length) / self.page_bytes)
+                .any(|page| tier.is_newer(PageId(page)))
     }
 
     /// Writes of these ranges are to begin past the flash: makes clean copies of their pages void, durably,
