@@ -1,5 +1,5 @@
-//! Writes that enter the cache at once, copies that are made void before writes past the flash, and what is made
-//! durable before a write would wait for it.
+//! Writes that enter the cache at once, copies that are made void before writes past the flash, and what is
+//! made durable before a write would wait for it.
 
 #[path = "support/journalled.rs"]
 mod journalled;

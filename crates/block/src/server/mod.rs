@@ -148,8 +148,8 @@ pub enum ServerError {
     Volume(#[from] VolumeError),
 }
 
-/// After so long a volume that could not be settled is settled again: each time the disk gets all anew that it
-/// has not made durable.
+/// After so long a volume that could not be settled is settled again: each time the disk gets all anew that
+/// it has not made durable.
 const SETTLE_AGAIN: Duration = Duration::from_secs(1);
 
 /// What all threads of a server share.

@@ -29,8 +29,8 @@ const PASSED_ON: f64 = 0.5;
 const PROBE_TICKS: u32 = 3;
 /// The gain from which on the disk alone is better. What is past the cache is not in it for later reads.
 const WORTH: f64 = 1.1;
-/// Until the next comparison: eight seconds of writes past the cache, a second of others at first, a minute at
-/// most.
+/// Until the next comparison: eight seconds of writes past the cache, a second of others at first, a minute
+/// at most.
 const PAST_TICKS_MIN: u32 = 32;
 const TICKS_MIN: u32 = 4;
 const TICKS_MAX: u32 = 240;

@@ -5,9 +5,9 @@
 //!
 //! - A read is as [`Volume::read`] at the time of the begin. It may end after the cache was drained, detached
 //!   or opened in another mode: it then returns the volume's content at its begin.
-//! - A write past the flash is as [`Volume::write`]: it holds its pages until it has ended, and its record is in the journal
-//!   by then. A change of the cache waits for it. One that fails in any step is carried out anew, by
-//!   [`Volume::carry_out`], and has its error from there.
+//! - A write past the flash is as [`Volume::write`]: it holds its pages until it has ended, and its record is
+//!   in the journal by then. A change of the cache waits for it. One that fails in any step is carried out
+//!   anew, by [`Volume::carry_out`], and has its error from there.
 
 use super::ranges::Held;
 use super::{Cache, Volume};
@@ -108,10 +108,10 @@ impl Volume {
         is_proved
     }
 
-    /// Writes into the cache, in write-back mode, what need not be durable before a flush. Waits for no device
-    /// and no other task's. False: there is no room at once, or the write is to bypass the cache, or is none
-    /// of whole pages, or the volume is being reconfigured. Use [`Volume::carry_out`]: what is written may be
-    /// visible, and is not to be acknowledged.
+    /// Writes into the cache, in write-back mode, what need not be durable before a flush. Waits neither for
+    /// room nor for another writer. False: there is no room at once, or the write is to bypass the cache, or
+    /// is none of whole pages, or the volume is being reconfigured. Use [`Volume::carry_out`]: what is
+    /// written may be visible, and is not to be acknowledged.
     pub fn try_write(&self, offset: u64, data: &[u8], is_sequential: bool) -> bool {
         let Some(held) = self.cache.try_read() else { return false };
         let Some(Cache { tier, options, .. }) = &*held else { return false };
