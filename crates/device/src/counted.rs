@@ -109,6 +109,10 @@ impl Device for CountedDevice {
         self.counted(self.device.end_write(offset, data, is_written))
     }
 
+    fn is_sync_due(&self) -> bool {
+        self.device.is_sync_due()
+    }
+
     fn queued(&self) -> Option<QueuedFile> {
         self.device.queued()
     }

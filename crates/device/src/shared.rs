@@ -43,6 +43,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     fn end_write(&self, offset: u64, data: &[u8], is_written: bool) -> Result<(), DeviceError> {
         (**self).end_write(offset, data, is_written)
     }
+    fn is_sync_due(&self) -> bool {
+        (**self).is_sync_due()
+    }
     fn queued(&self) -> Option<QueuedFile> {
         (**self).queued()
     }

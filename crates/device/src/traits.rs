@@ -139,6 +139,11 @@ pub trait Device: Send + Sync {
         let _ = (offset, data, is_written);
         Ok(())
     }
+    /// Whether a sync is due, so that writes do not have to wait for one later: what the device remembers of
+    /// them is bounded ([`crate::RedoDevice`]).
+    fn is_sync_due(&self) -> bool {
+        false
+    }
     /// The open file that has the device's bytes, for reads with a [`crate::FileQueue`]. `None`: there is no
     /// such file.
     fn queued(&self) -> Option<QueuedFile> {

@@ -143,6 +143,22 @@ fn a_write_without_room_to_be_remembered_syncs_or_fails() {
     });
 }
 
+#[test]
+fn a_sync_is_due_when_half_of_the_room_is_used() {
+    simulate(1, || {
+        let Parts { disk, redo } = parts(32 << 10);
+        let mut due = Vec::new();
+        for at in 0..5 {
+            redo.write(at * 4096, &bytes(1, 8)).unwrap();
+            due.push(redo.is_sync_due());
+        }
+        assert_eq!(due, [false, false, false, true, true]);
+        redo.sync().unwrap();
+        assert!(!redo.is_sync_due());
+        assert_eq!(versions(&*redo), versions(&disk.faulty.after_crash(&Survival::None)));
+    });
+}
+
 /// Writes as the device does it, or as a caller that carries the write out and is slow.
 fn write(redo: &dyn Device, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
     let pause = || sleep(Duration::from_nanos(random() % 3000));

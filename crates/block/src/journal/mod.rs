@@ -177,6 +177,11 @@ impl Journal {
         (self.ring_bytes, self.used_bytes.load(Relaxed))
     }
 
+    /// Whether there is room now for the record of so many bytes: a hint.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.used_bytes.load(Relaxed) + HEAD_BYTES as u64 + bytes <= self.ring_bytes
+    }
+
     fn note_used(&self, state: &State) {
         self.used_bytes.store(state.next.at - state.head.first.at, Relaxed);
     }

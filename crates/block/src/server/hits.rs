@@ -1,5 +1,5 @@
 //! Requests that the thread of a connection carries out itself, all that it has at once: hits, which it reads
-//! from flash, and writes past the flash. No thread is woken for them.
+//! from flash, writes past the flash, and writes into the cache that find room. No thread is woken for them.
 //!
 //! Invariants:
 //!
@@ -50,8 +50,8 @@ impl<'a> Hits<'a> {
         self.received.is_empty() && self.queue.as_ref().is_none_or(FileQueue::is_idle)
     }
 
-    /// Takes a request that was received, if it is a hit, or a write past the flash that is not the only
-    /// request under way.
+    /// Takes a request that was received, if it is a hit, or a write that is not the only request under way
+    /// and goes past the flash, or finds room in the cache.
     pub fn take(&mut self, job: Job, is_alone: bool) -> std::result::Result<(), Job> {
         let volume = &self.shared.volume;
         let begun = if let Some((offset, length)) = job.is_small_read() {
@@ -59,12 +59,38 @@ impl<'a> Hits<'a> {
         } else if let Some((offset, length)) = job.is_small_write().filter(|_| !is_alone)
             && self.queue.is_some()
         {
-            volume.begin_write(offset, length, job.is_sequential).map(Own::Write)
+            return self.take_write(job, (offset, length));
         } else {
             None
         };
         match begun {
             Some(begun) => self.received.push((job, begun)),
+            None => return Err(job),
+        }
+        Ok(())
+    }
+
+    fn take_write(&mut self, job: Job, (offset, length): (u64, u64)) -> std::result::Result<(), Job> {
+        let Err(job) = self.take_past(job) else { return Ok(()) };
+        let (volume, is_sequential) = (&self.shared.volume, job.is_sequential);
+        if volume.try_write(offset, &job.reserved.data, is_sequential) {
+            self.replies.push(job.into_reply());
+            self.shared.settle_if_due();
+        } else if volume.has_copies_to_void(offset, length, is_sequential) {
+            self.shared.push_void(job);
+        } else {
+            return Err(job);
+        }
+        Ok(())
+    }
+
+    /// Takes a write, if it may begin past the flash.
+    pub fn take_past(&mut self, job: Job) -> std::result::Result<(), Job> {
+        let Some((offset, length)) = job.is_small_write().filter(|_| self.queue.is_some()) else {
+            return Err(job);
+        };
+        match self.shared.volume.begin_write(offset, length, job.is_sequential) {
+            Some(past) => self.received.push((job, Own::Write(past))),
             None => return Err(job),
         }
         Ok(())
@@ -134,6 +160,7 @@ impl<'a> Hits<'a> {
 
     fn end(&mut self, mut job: Job, begun: Own<'a>, is_done: bool) {
         let (volume, data) = (&self.shared.volume, &mut job.reserved.data);
+        let is_write = matches!(begun, Own::Write(_));
         let is_done = match begun {
             Own::Read(ahead) => is_done && volume.end_read(ahead, data),
             Own::Write(past) => volume.end_write(past, data, is_done),
@@ -141,6 +168,9 @@ impl<'a> Hits<'a> {
         match is_done {
             true => self.replies.push(job.into_reply()),
             false => self.shared.queue.push(job),
+        }
+        if is_write {
+            self.shared.settle_if_due();
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Shared;
 use super::connection::Connection;
 use super::limits::Reserved;
-use super::outgoing::Reply;
+use super::outgoing::{Head, Reply};
 use super::ublk;
 use entresol_nbd::{Command, ErrorCode, Replies, Request};
 use entresol_runtime::sync::{Condvar, Mutex, Rank};
@@ -28,6 +28,16 @@ pub(super) struct Job {
 impl Job {
     pub fn new(request: Request, replies: Replies, reserved: Reserved, connection: &Arc<Connection>) -> Self {
         Self { request, is_sequential: false, replies, reserved, connection: connection.clone() }
+    }
+
+    /// The connection that it came over.
+    pub fn connection(&self) -> Arc<Connection> {
+        self.connection.clone()
+    }
+
+    /// Whether both came over the same connection.
+    pub fn is_of_connection_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.connection, &other.connection)
     }
 
     /// The range that it reads, if that is short and not of a long sequential stream.
@@ -95,7 +105,7 @@ impl Job {
     }
 
     /// The head of the reply, and whether the data follows.
-    fn carry_out(&mut self) -> (Vec<u8>, bool) {
+    fn carry_out(&mut self) -> (Head, bool) {
         let (cookie, replies) = (self.request.cookie, self.replies);
         let Reserved { shared, data, .. } = &mut self.reserved;
         match shared.carry_out(self.request.command, self.is_sequential, data) {
@@ -105,32 +115,35 @@ impl Job {
                     () if error.is_no_space() => ErrorCode::NoSpc,
                     () => ErrorCode::Io,
                 };
-                (replies.error(cookie, code, &shared.volume.told(&error)).to_vec(), false)
+                (Head::Long(replies.error(cookie, code, &shared.volume.told(&error)).to_vec()), false)
             }
             Ok(()) => (self.done(), self.has_data()),
         }
     }
 
     /// The head of the reply when it is carried out.
-    fn done(&self) -> Vec<u8> {
+    fn done(&self) -> Head {
         let (cookie, replies) = (self.request.cookie, self.replies);
         match self.request.command {
-            Command::Read { offset, length, .. } => replies.read(cookie, offset, length).to_vec(),
+            Command::Read { offset, length, .. } => Head::Short(replies.read(cookie, offset, length)),
             Command::BlockStatus { length, one, .. } => {
                 let mut status = Vec::new();
                 // Everything may be data, which is always true.
                 replies.block_status(cookie, (length, one), [], &mut status);
-                status
+                Head::Long(status)
             }
-            _ => replies.done(cookie).to_vec(),
+            _ => Head::Short(replies.done(cookie)),
         }
     }
 }
 
-/// A unit of work for a worker: a request of an NBD client, or of the kernel's driver.
+/// A unit of work for a worker: a request of an NBD client, or of the kernel's driver, what makes room for
+/// more, or what writes past the flash wait for.
 pub(super) enum Work {
     Nbd(Job),
     Ublk(ublk::Job),
+    Settle,
+    Voids,
 }
 
 impl From<Job> for Work {
@@ -168,7 +181,8 @@ impl Queue {
     }
 
     /// A worker.
-    pub fn work(&self, _: &Shared) {
+    pub fn work(&self, shared: &Arc<Shared>) {
+        let mut own = None;
         loop {
             let mut state = self.state.lock();
             self.changed.wait_while(&mut state, |(jobs, closed)| jobs.is_empty() && !*closed);
@@ -177,6 +191,8 @@ impl Queue {
             match work {
                 Work::Nbd(job) => job.run(),
                 Work::Ublk(job) => job.run(),
+                Work::Settle => shared.settle(),
+                Work::Voids => shared.carry_out_voids(&mut own),
             }
         }
     }

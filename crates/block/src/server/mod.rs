@@ -7,6 +7,7 @@
 //! | `session` | one thread a connection: the handshake, then requests |
 //! | `receive` | requests, and the data of writes |
 //! | `hits` | hits that this thread reads itself, and writes past the flash, many at once |
+//! | `voids` | writes past the flash whose pages have copies there |
 //! | `job` | carrying out a request; the workers |
 //! | `ublk` | a block device of the kernel (feature `ublk`; else `no_ublk` refuses it) |
 //! | `connection` | the socket, the limits and the replies of a client; sends |
@@ -43,6 +44,7 @@ mod ublk;
 #[cfg(not(feature = "ublk"))]
 #[path = "no_ublk.rs"]
 mod ublk;
+mod voids;
 mod watch;
 
 pub use control::{ControlReply, ControlRequest, ask};
@@ -51,17 +53,18 @@ use crate::{Volume, VolumeConfig, VolumeError};
 use accept::Listeners;
 use entresol_nbd::{Command, Export, ExportError, Exports};
 use entresol_runtime::sync::{Rank, Semaphore};
-use entresol_runtime::{JoinHandle, spawn};
-use job::Queue;
+use entresol_runtime::{JoinHandle, now, spawn};
+use job::{Queue, Work};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use thiserror::Error;
 use ublk::Door;
+use voids::Voids;
 
 /// Where to listen, and the limits.
 #[derive(Clone, Debug)]
@@ -145,18 +148,27 @@ pub enum ServerError {
     Volume(#[from] VolumeError),
 }
 
+/// After so long a volume that could not be settled is settled again: each time the disk gets all anew that
+/// it has not made durable.
+const SETTLE_AGAIN: Duration = Duration::from_secs(1);
+
 /// What all threads of a server share.
 struct Shared {
     volume: Volume,
     exports: Exports,
     options: ServerOptions,
     queue: Queue,
+    voids: Voids,
     /// Bytes that requests may still reserve.
     bytes: Semaphore,
     counts: metrics::Counts,
     watch: watch::Watch,
     /// A flush of an idle volume is under way.
     is_flushing: AtomicBool,
+    /// A worker has it, or is to have it, to settle the volume; not before this time, in nanoseconds: it has
+    /// failed.
+    is_settling: AtomicBool,
+    settles_from: AtomicU64,
 }
 
 impl Shared {
@@ -179,10 +191,30 @@ impl Shared {
         }));
     }
 
+    /// A worker makes writes durable before others would have to wait for it.
+    fn settle_if_due(&self) {
+        if self.volume.is_settling_due()
+            && now().0 >= self.settles_from.load(SeqCst)
+            && !self.is_settling.swap(true, SeqCst)
+        {
+            self.queue.push(Work::Settle);
+        }
+    }
+
+    /// See [`Shared::settle_if_due`].
+    fn settle(&self) {
+        // A failure is told by the request that asks for a flush, and by the devices' state.
+        if self.volume.settle().is_err() {
+            self.settles_from.store((now() + SETTLE_AGAIN).0, SeqCst);
+        }
+        self.is_settling.store(false, SeqCst);
+    }
+
     /// Carries out a request, as [`Volume::carry_out`], counts it, and tells of its failure.
     fn carry_out(&self, command: Command, is_sequential: bool, data: &mut [u8]) -> Result<(), VolumeError> {
         self.counts.count(command);
         let done = self.volume.carry_out(command, is_sequential, data);
+        self.settle_if_due();
         done.inspect_err(|error| self.tell_failed(command, error))
     }
 }
@@ -233,9 +265,12 @@ impl Server {
             watch,
             exports,
             queue: Queue::new(),
+            voids: Voids::new(),
             bytes: Semaphore::new(Rank::InFlight, options.in_flight_bytes_max),
             counts: metrics::Counts::default(),
             is_flushing: AtomicBool::new(false),
+            is_settling: AtomicBool::new(false),
+            settles_from: AtomicU64::new(0),
             options,
         });
         let worker = |at| {

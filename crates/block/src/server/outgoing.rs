@@ -8,6 +8,7 @@
 use super::limits::Reserved;
 use super::stream::{Stream, send_some};
 use arrayvec::ArrayVec;
+use entresol_nbd::ReplyHead;
 use entresol_runtime::sync::{Mutex, Rank};
 use std::collections::VecDeque;
 use std::io::{IoSlice, Result};
@@ -16,9 +17,26 @@ use std::time::Duration;
 /// Most replies that are sent together.
 const BATCH_MAX: usize = 32;
 
+/// What a reply begins with.
+pub(super) enum Head {
+    /// Of most replies.
+    Short(ReplyHead),
+    /// An error, or the status of blocks.
+    Long(Vec<u8>),
+}
+
+impl Head {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short(head) => head,
+            Self::Long(head) => head,
+        }
+    }
+}
+
 /// A reply on its way.
 pub(super) struct Reply {
-    head: Vec<u8>,
+    head: Head,
     /// What its request has reserved. Its data follows the head, if it is the reply of a read.
     of: Option<Reserved>,
     has_data: bool,
@@ -27,14 +45,15 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    pub fn new(head: Vec<u8>, of: Option<Reserved>, has_data: bool) -> Self {
+    pub fn new(head: Head, of: Option<Reserved>, has_data: bool) -> Self {
         Self { head, of, has_data, sent: 0 }
     }
 
     fn parts(&self) -> [&[u8]; 2] {
         let data = self.of.as_ref().filter(|_| self.has_data).map_or(&[][..], |reserved| &reserved.data);
-        let of_head = self.sent.min(self.head.len());
-        [&self.head[of_head..], &data[self.sent - of_head..]]
+        let head = self.head.bytes();
+        let of_head = self.sent.min(head.len());
+        [&head[of_head..], &data[self.sent - of_head..]]
     }
 }
 

@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::hits::Hits;
 use super::job::Job;
 use super::limits::Reserved;
-use super::outgoing::Reply;
+use super::outgoing::{Head, Reply};
 use super::stream::{Received, is_time_up};
 use crate::Streams;
 use entresol_nbd::{Command, Event, Opened, Replies, Request, Requests, Wanted};
@@ -72,7 +72,7 @@ impl<'a> Receiver<'a> {
                 Some(Event::Refused(refused)) => {
                     self.shared.tell_impossible(refused.reason);
                     let head = self.replies.error(refused.cookie, refused.error, refused.reason);
-                    self.connection.send([Reply::new(head.to_vec(), None, false)]);
+                    self.connection.send([Reply::new(Head::Long(head.to_vec()), None, false)]);
                 }
                 Some(Event::Request(request)) => {
                     let job = self.take(request)?;
@@ -150,8 +150,13 @@ impl<'a> Receiver<'a> {
         self.received.start += here;
         let mut at = here;
         while at < data.len() {
+            let is_idle = self.hits.is_idle();
+            if is_idle {
+                // The client may wait for them before it sends the rest.
+                self.reply();
+            }
             let stream = &self.connection.stream;
-            let received = match self.hits.is_idle() {
+            let received = match is_idle {
                 true => stream.read(&mut data[at..]),
                 false => stream.read_now(&mut data[at..]),
             };
@@ -179,6 +184,7 @@ impl<'a> Receiver<'a> {
         let Err(job) = self.hits.take(job, is_alone) else { return };
         let is_cached = |(offset, length)| self.shared.volume.is_cached(offset, length);
         if is_last && job.is_small_read().is_some_and(is_cached) {
+            self.reply();
             job.run();
         } else if self.alone > ONE_BY_ONE && job.is_small_change() {
             if !self.alone.is_multiple_of(LOOKS_ONE_OF) {

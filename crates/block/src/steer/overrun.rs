@@ -28,10 +28,10 @@ const WAITING: f64 = 0.5;
 const PASSED_ON: f64 = 0.5;
 const PROBE_TICKS: u32 = 3;
 /// The gain from which on the disk alone is better. What is past the cache is not in it for later reads.
-const WORTH: f64 = 1.25;
-/// Until the next comparison: four seconds of writes past the cache, a second of others at first, a minute at
-/// most.
-const PAST_TICKS_MIN: u32 = 16;
+const WORTH: f64 = 1.1;
+/// Until the next comparison: eight seconds of writes past the cache, a second of others at first, a minute
+/// at most.
+const PAST_TICKS_MIN: u32 = 32;
 const TICKS_MIN: u32 = 4;
 const TICKS_MAX: u32 = 240;
 
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_slower_disk_is_seldom_tried() {
-        for past in [30, 900, 1200] {
+        for past in [30, 900, 1080] {
             let (_, past_ticks) = run(4000, 0, 1000, past, 32.0);
             assert!((3..80).contains(&past_ticks), "{past_ticks} of 4000 ticks at {past}");
         }
@@ -192,8 +192,9 @@ mod tests {
         };
         let quick = Writes { pages: 3000, ..busy };
         (0..3).for_each(|_| assert!(!overrun.tick(&busy)));
-        (0..24).for_each(|tick| {
-            assert_eq!(overrun.tick(if tick == 0 { &busy } else { &quick }), tick < 20, "{tick}")
+        let past = PROBE_TICKS + 1 + PAST_TICKS_MIN;
+        (0..past + 4).for_each(|tick| {
+            assert_eq!(overrun.tick(if tick == 0 { &busy } else { &quick }), tick < past, "{tick}")
         });
         let calm = Writes { took: Duration::from_millis(20), ..busy };
         assert!(!overrun.tick(&calm));

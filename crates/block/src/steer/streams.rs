@@ -23,8 +23,8 @@ struct Stream {
     /// Bytes of its requests so far. 0: there is none here.
     bytes: u64,
     writes: bool,
-    /// When its last request came, since the connection began.
-    at: Duration,
+    /// When its last request came, in nanoseconds.
+    at: u64,
 }
 
 /// See the module's header.
@@ -35,19 +35,21 @@ impl Streams {
     /// A read or write of `length` bytes at `offset` arrives at the time `now`, counted from any moment.
     /// Returns the bytes of its stream so far, these included.
     pub fn follow(&mut self, writes: bool, offset: u64, length: u64, now: Duration) -> u64 {
+        let (end, at) = (offset.saturating_add(length), now.as_nanos() as u64);
+        let idle_max = IDLE_MAX.as_nanos() as u64;
+        // What most streams fail is asked first: this runs with each request.
         let continues = |stream: &&mut Stream| {
-            stream.bytes > 0
+            offset.wrapping_sub(stream.end) <= GAP_BYTES
+                && stream.bytes > 0
                 && stream.writes == writes
-                && (stream.end..=stream.end + GAP_BYTES).contains(&offset)
-                && now.saturating_sub(stream.at) <= IDLE_MAX
+                && at.saturating_sub(stream.at) <= idle_max
         };
-        let (end, at) = (offset.saturating_add(length), now);
         if let Some(stream) = self.0.iter_mut().filter(continues).min_by_key(|stream| offset - stream.end) {
             *stream = Stream { end, bytes: stream.bytes.saturating_add(length), writes, at };
             return stream.bytes;
         }
         // In place of the one that has been silent longest.
-        let oldest = self.0.iter_mut().min_by_key(|stream| (stream.bytes > 0, stream.at));
+        let oldest = self.0.iter_mut().min_by_key(|stream| if stream.bytes > 0 { stream.at + 1 } else { 0 });
         *oldest.expect("there are streams") = Stream { end, bytes: length, writes, at };
         length
     }

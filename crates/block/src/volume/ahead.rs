@@ -1,12 +1,13 @@
-//! Reads from flash, and writes past it, that the caller carries out, many at once.
+//! Reads from flash, and writes past it, that the caller carries out, many at once; and writes into the cache
+//! that wait for nothing.
 //!
 //! Invariants:
 //!
 //! - A read is as [`Volume::read`] at the time of the begin. It may end after the cache was drained, detached
 //!   or opened in another mode: it then returns the volume's content at its begin.
-//! - A write is as [`Volume::write`]: it holds its pages until it has ended, and its record is in the journal
-//!   by then. A change of the cache waits for it. One that fails in any step is carried out anew, by
-//!   [`Volume::carry_out`], and has its error from there.
+//! - A write past the flash is as [`Volume::write`]: it holds its pages until it has ended, and its record is
+//!   in the journal by then. A change of the cache waits for it. One that fails in any step is carried out
+//!   anew, by [`Volume::carry_out`], and has its error from there.
 
 use super::ranges::Held;
 use super::{Cache, Volume};
@@ -105,6 +106,63 @@ impl Volume {
             self.steering.was_read(&ReadCounts { flash: pages, ..ReadCounts::default() }, &under_way);
         }
         is_proved
+    }
+
+    /// Writes into the cache, in write-back mode, what need not be durable before a flush. Waits neither for
+    /// room nor for another writer. False: there is no room at once, or the write is to bypass the cache, or
+    /// is none of whole pages, or the volume is being reconfigured. Use [`Volume::carry_out`]: what is
+    /// written may be visible, and is not to be acknowledged.
+    pub fn try_write(&self, offset: u64, data: &[u8], is_sequential: bool) -> bool {
+        let Some(held) = self.cache.try_read() else { return false };
+        let Some(Cache { tier, options, .. }) = &*held else { return false };
+        let length = data.len() as u64;
+        let is_whole = length > 0 && (offset | length).is_multiple_of(self.page_bytes);
+        let is_possible = is_whole && options.mode() == Mode::WriteBack;
+        if !is_possible || self.cached_part(held.as_ref(), offset, length) != length {
+            return false;
+        }
+        self.steering.tick_if_due(&**tier);
+        let (first, pages) = (offset / self.page_bytes, length / self.page_bytes);
+        let Some(_held) = self.ranges.try_hold(first..first + pages) else { return false };
+        let (why, begin) = (self.why_around(&**tier, is_sequential), now());
+        // Of a page that is dirty there, the cache has the only copy.
+        let stays = |page| tier.is_newer(PageId(page));
+        if why.is_some() && !(first..first + pages).all(stays)
+            || !self.journal.as_ref().is_none_or(|journal| journal.has_room(length))
+            || !tier.try_write_pages(PageId(first), data).unwrap_or(false)
+        {
+            return false;
+        }
+        self.steering.was_written(pages, 0, begin, why);
+        self.try_record(offset, data)
+    }
+
+    /// Whether a write of this range goes past the flash, and [`Volume::void_copies`] may help it to begin.
+    pub fn has_copies_to_void(&self, offset: u64, length: u64, is_sequential: bool) -> bool {
+        let Some(held) = self.cache.try_read() else { return false };
+        let Some(Cache { tier, .. }) = &*held else { return false };
+        let is_whole = length > 0 && (offset | length).is_multiple_of(self.page_bytes);
+        is_whole
+            && tier.is_log()
+            && self.cached_part(held.as_ref(), offset, length) == length
+            && self.why_around(&**tier, is_sequential).is_some()
+            && !(offset / self.page_bytes..(offset + length) / self.page_bytes)
+                .any(|page| tier.is_newer(PageId(page)))
+    }
+
+    /// Writes of these ranges are to begin past the flash: makes clean copies of their pages void, durably,
+    /// with one flush of flash for all. A range that another writer has is left out.
+    pub fn void_copies(&self, ranges: impl Iterator<Item = (u64, u64)>) {
+        let held = self.cache.read();
+        let Some(Cache { tier, .. }) = &*held else { return };
+        let pages =
+            ranges.map(|(offset, length)| offset / self.page_bytes..(offset + length) / self.page_bytes);
+        // None of them is waited for, so several may be in one hand.
+        let (pages, _held): (Vec<_>, Vec<_>) =
+            pages.filter_map(|pages| Some((pages.clone(), self.ranges.try_hold(pages)?))).unzip();
+        let pages: Vec<PageId> = pages.into_iter().flatten().map(PageId).collect();
+        // What fails here fails again, where there is a reply for it.
+        _ = tier.forget_clean_durably(&pages);
     }
 
     /// Begins a write that is not durable before a flush. `None`: it does not bypass the cache, or has to

@@ -1,6 +1,7 @@
 //! The devices of a volume, and their errors.
 
-use entresol_device::{CountedDevice, Device, ErrorCounts};
+use entresol_device::{CountedDevice, Device, ErrorCounts, RedoDevice};
+use entresol_engine::RedoLog;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,4 +75,15 @@ impl Devices {
         let (disk, label) = self.counted_disk(disk, label);
         (disk, label, CountedDevice::new(flash, &self.flash))
     }
+}
+
+/// A disk of which a failed sync loses nothing: no log above would write it again. The label's file keeps
+/// what such a failure may have lost, for the program after this one.
+pub(super) fn redoing(disk: Arc<dyn Device>, label: &Arc<dyn Device>) -> Arc<dyn Device> {
+    Arc::new(RedoDevice::new(disk).kept_by(Arc::new(RedoLog::new(label.clone()))))
+}
+
+/// As [`redoing`], of the label's file.
+pub(super) fn redoing_label(label: Arc<dyn Device>) -> Arc<dyn Device> {
+    Arc::new(RedoDevice::new(label))
 }

@@ -13,6 +13,7 @@
 //! | `direct` | bytes without a cache |
 //! | `parts` | parts of a page |
 //! | `request` | the requests of a client |
+//! | `settle` | what is made durable before a write has to wait for it |
 //! | `seen` | what reports see of the cache, without waiting for it |
 //! | `size` | another flash, another size of it, a disk that has grown |
 //! | `status`, `report` | the report on a volume, and how it is made |
@@ -43,6 +44,7 @@ mod replay;
 mod report;
 mod request;
 mod seen;
+mod settle;
 mod size;
 mod status;
 mod trim;
@@ -62,11 +64,11 @@ pub use status::{Condition, DeviceStatus, JournalStatus, Lost, RequestCounts, Un
 
 use crate::journal::{Journal, Kind};
 use crate::steer::{SteerOptions, Steering, Why};
-use devices::Devices;
+use devices::{Devices, redoing, redoing_label};
 use direct::Direct;
 use entresol_core::PageId;
-use entresol_device::{BufferPool, Device, RedoDevice};
-use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, ReadRoute, RedoLog, TierError};
+use entresol_device::{BufferPool, Device};
+use entresol_engine::{AlignedBuffer, InPlaceDisk, PageCache, ReadRoute, TierError};
 use entresol_runtime::sync::{Begun, Mutex, Rank, RwLock};
 use entresol_runtime::{Time, now};
 use ranges::Ranges;
@@ -474,17 +476,6 @@ impl Volume {
     pub fn notice(&self) -> Option<String> {
         self.seen.cache()?.0.notice()
     }
-}
-
-/// A disk of which a failed sync loses nothing: no log above would write it again. The label's file keeps
-/// what such a failure may have lost, for the program after this one.
-fn redoing(disk: Arc<dyn Device>, label: &Arc<dyn Device>) -> Arc<dyn Device> {
-    Arc::new(RedoDevice::new(disk).kept_by(Arc::new(RedoLog::new(label.clone()))))
-}
-
-/// As [`redoing`], of the label's file.
-fn redoing_label(label: Arc<dyn Device>) -> Arc<dyn Device> {
-    Arc::new(RedoDevice::new(label))
 }
 
 /// A part of a request.

@@ -233,6 +233,13 @@ impl Volume {
         self.journal.as_ref().is_none_or(|journal| append(journal).unwrap_or(false))
     }
 
+    /// A write is visible, its pages are held, and it is to be acknowledged in write-back mode. Never waits
+    /// for room. False: it could not be recorded.
+    pub(super) fn try_record(&self, offset: u64, data: &[u8]) -> bool {
+        let append = |journal: &Journal| journal.append(Kind::Data, offset, data.len() as u64, data);
+        self.journal.as_ref().is_none_or(|journal| append(journal).unwrap_or(false))
+    }
+
     fn append(
         &self,
         cache: &Cache,

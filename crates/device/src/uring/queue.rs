@@ -13,6 +13,7 @@ use crate::{AlignedBuffer, DeviceError, Io, ReadPart};
 use arrayvec::ArrayVec;
 use io_uring::{IoUring, opcode, types};
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -26,6 +27,12 @@ const PARTS_MAX: usize = 16;
 const PART_BITS: u32 = 8;
 /// User data of the socket's entry.
 const SOCKET: u64 = u64::MAX;
+/// A wait is for this part of what is under way, and for so much at most, but not longer than [`PATIENCE`]:
+/// each wait costs the thread as much as several requests.
+const AWAITED_ONE_OF: usize = 8;
+const AWAITED_MAX: usize = 8;
+/// Shorter than most devices take for a request.
+const PATIENCE: types::Timespec = types::Timespec::new().nsec(100_000);
 
 /// An open file that requests can be queued for.
 #[derive(Clone, Debug)]
@@ -176,7 +183,8 @@ impl<T> FileQueue<T> {
     }
 
     /// Submits the pushed requests. Waits until one has ended, or until `socket` has something to receive, or
-    /// is at its end. Returns whether the latter may be the case.
+    /// is at its end; where many are under way, a moment longer for more of this. Returns whether the socket
+    /// may have something.
     ///
     /// # Errors
     /// If the ring cannot be waited for: the queue is of no use any more.
@@ -188,6 +196,7 @@ impl<T> FileQueue<T> {
             self.take_completions(&mut is_ready);
         }
         self.has_direct = false;
+        let mut awaited = (self.parts_under_way / AWAITED_ONE_OF).clamp(1, AWAITED_MAX);
         while self.ended.is_empty() && self.parts_under_way > 0 && !is_ready {
             if let Some(socket) = socket
                 && !self.awaits_socket
@@ -200,7 +209,10 @@ impl<T> FileQueue<T> {
                 pushed.expect("the ring has room for all parts that may be under way, and the socket");
                 self.awaits_socket = true;
             }
-            submit(&self.ring, 1)?;
+            match std::mem::replace(&mut awaited, 1) {
+                1 => submit(&self.ring, 1)?,
+                many => submit_patiently(&self.ring, many)?,
+            }
             self.take_completions(&mut is_ready);
         }
         Ok(is_ready)
@@ -280,6 +292,20 @@ fn begin(way: Way, file: &OpenFile, parts: &[ReadPart], buffer: &mut [u8]) -> Re
 fn submit(ring: &IoUring, wanted: usize) -> std::io::Result<()> {
     match ring.submitter().submit_and_wait(wanted) {
         Err(error) if !is_temporary(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// As [`submit`]; waits for [`PATIENCE`] at most, if the kernel can do that (Linux 5.11).
+fn submit_patiently(ring: &IoUring, wanted: usize) -> std::io::Result<()> {
+    if !ring.params().is_feature_ext_arg() {
+        return submit(ring, 1);
+    }
+    let patience = types::SubmitArgs::new().timespec(&PATIENCE);
+    match ring.submitter().submit_with_args(wanted, &patience) {
+        Err(error) if !is_temporary(&error) && Errno::from_io_error(&error) != Some(Errno::TIME) => {
+            Err(error)
+        }
         _ => Ok(()),
     }
 }

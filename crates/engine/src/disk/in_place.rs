@@ -436,6 +436,10 @@ impl Device for InPlaceDisk {
         ended
     }
 
+    fn is_sync_due(&self) -> bool {
+        self.disk.is_sync_due()
+    }
+
     fn resize(&self, _: Option<u64>) -> Result<u64, DeviceError> {
         // Its fingerprint has to know ([`InPlaceDisk::grow`]).
         Ok(self.geometry().capacity_bytes)

@@ -72,11 +72,25 @@ impl PageCache for FragmentTier {
         self.writes.write_pages(first, data)
     }
 
+    /// Its writes wait for the disk.
+    fn try_write_pages(&self, _: PageId, _: &[u8]) -> Result<bool, TierError> {
+        Ok(false)
+    }
+
+    fn is_newer(&self, _: PageId) -> bool {
+        false
+    }
+
     /// Writes of pages whose fragments are not on flash always bypass it. The others must not become stale.
     fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
         let pages = data.len() as u64 / self.page_bytes();
         let cached = (first.0..first.0 + pages).filter(|page| self.is_on_flash(PageId(*page))).count();
         self.write_pages(first, data).map(|()| pages - cached as u64)
+    }
+
+    /// Its writes never begin past the flash.
+    fn forget_clean_durably(&self, _: &[PageId]) -> Result<(), TierError> {
+        Ok(())
     }
 
     /// Its writes take turns in which they wait.

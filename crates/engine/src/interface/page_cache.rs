@@ -32,12 +32,30 @@ pub trait PageCache: Layer + Deletes {
     /// As [`Layer::evict`]; some of the pages may have been written.
     fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError>;
 
+    /// As [`PageCache::write_pages`], of pages that enter the cache at once: nothing is waited for. False:
+    /// some did not, and all are to be written by [`PageCache::write_pages`].
+    ///
+    /// # Errors
+    /// As there.
+    fn try_write_pages(&self, first: PageId, data: &[u8]) -> Result<bool, TierError>;
+
+    /// Whether `page` is newer in the cache than on disk.
+    fn is_newer(&self, page: PageId) -> bool;
+
     /// As [`PageCache::write_pages`], past the flash: pages are written to disk alone, except those that are
     /// dirty in the cache. Returns how many were written to disk alone.
     ///
     /// # Errors
     /// As [`PageCache::write_pages`].
     fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError>;
+
+    /// Forgets the copies of these pages that are not dirty, so that no crash finds them, and writes of them
+    /// can begin past the flash ([`PageCache::begin_around`]): with one flush of flash for all. The caller
+    /// excludes other writers of them. Does nothing where slots have the pages.
+    ///
+    /// # Errors
+    /// What failed: the cache's.
+    fn forget_clean_durably(&self, pages: &[PageId]) -> Result<(), TierError>;
 
     /// Begins a write of `pages` adjacent pages from `first` on past the flash; the caller carries it out by
     /// its own means, many writes at once, and excludes other writers of these pages. Never waits. `None`:

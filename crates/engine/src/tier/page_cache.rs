@@ -51,9 +51,23 @@ impl PageCache for FlashTier {
         self.parts.writes.write_pages(first, data)
     }
 
+    fn try_write_pages(&self, first: PageId, data: &[u8]) -> Result<bool, TierError> {
+        let _guard = self.guard();
+        self.parts.writes.try_write_pages(first, data)
+    }
+
+    fn is_newer(&self, page: PageId) -> bool {
+        self.parts.floor.access.cached.is_dirty(page).unwrap_or(false)
+    }
+
     fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
         let _guard = self.guard();
         self.parts.writes.write_around(first, data)
+    }
+
+    fn forget_clean_durably(&self, pages: &[PageId]) -> Result<(), TierError> {
+        let _guard = self.guard();
+        self.parts.writes.forget_clean_durably(pages)
     }
 
     fn begin_around(self: Arc<Self>, first: PageId, pages: u64) -> Option<AroundWrite> {

@@ -102,12 +102,20 @@ impl Door {
         }
     }
 
-    /// Writes past the flash as the thread of a connection does, which has other work before the write and
-    /// after it. False: a worker has to.
+    /// Writes past the flash, or into the cache at once, as the thread of a connection does, which has other
+    /// work before a write past the flash and after it. False: a worker has to.
     fn write_past(&self, offset: u64, data: &[u8], is_sequential: bool) -> bool {
-        let Some(past) = self.volume.begin_write(offset, data.len() as u64, is_sequential) else {
-            return false;
+        let (volume, length) = (&self.volume, data.len() as u64);
+        let begin = || volume.begin_write(offset, length, is_sequential);
+        let past = match begin() {
+            None if volume.try_write(offset, data, is_sequential) => return true,
+            None if volume.has_copies_to_void(offset, length, is_sequential) => {
+                volume.void_copies([(offset, length)].into_iter());
+                begin()
+            }
+            past => past,
         };
+        let Some(past) = past else { return false };
         Self::works_elsewhere();
         let is_written = past.write_now(data).is_ok();
         Self::works_elsewhere();

@@ -218,6 +218,22 @@ impl Offers {
         }
     }
 
+    /// Offers a page once that no policy of this cache keeps out. Never waits. False: there is no room now,
+    /// or the cache switches itself off.
+    pub(crate) fn try_take(&self, victim: Victim, data: &[u8]) -> Result<bool, TierError> {
+        if !self.state.is_running() {
+            return Ok(false);
+        }
+        match self.admission_of(victim, None, false)? {
+            (Admission::Full, _) => Ok(false),
+            (admission, victim) => {
+                let offered = self.admitted(admission, victim, data)?;
+                debug_assert_eq!(offered, Offered::Taken, "the policy keeps no page out");
+                Ok(true)
+            }
+        }
+    }
+
     /// Offers the page to the core once. `None`: there is no room now.
     pub(crate) fn offer(&self, victim: Victim, data: &[u8]) -> Result<Option<Offered>, TierError> {
         self.offer_if(victim, data, None)

@@ -21,9 +21,12 @@ pub(crate) struct StagedFlush<W> {
     failures: Arc<Failures>,
     writer: Arc<W>,
     writers: WriterLoop,
-    /// Memory for a caller's write.
-    scratch: TinyMutex<Option<AlignedBuffer>>,
+    /// Memory for callers' writes, at most [`SCRATCH_MAX`].
+    scratch: TinyMutex<Vec<AlignedBuffer>>,
 }
+
+/// Memory that is kept for writes: as many are seldom under way at once.
+const SCRATCH_MAX: usize = 2;
 
 impl<W: Writes> StagedFlush<W> {
     pub(crate) fn new(floor: &Floor, writer: &Arc<W>) -> Self {
@@ -34,7 +37,7 @@ impl<W: Writes> StagedFlush<W> {
             failures: floor.failures.clone(),
             writer: writer.clone(),
             writers: WriterLoop::new(floor),
-            scratch: TinyMutex::new(Rank::FlushBuffer, None),
+            scratch: TinyMutex::new(Rank::FlushBuffer, Vec::with_capacity(SCRATCH_MAX)),
         }
     }
 
@@ -52,10 +55,16 @@ impl<W: Writes> StagedFlush<W> {
     /// Carries out a write that is due. False: there is none.
     fn writes_one(&self) -> bool {
         let _guard = PanicGuard(&self.failures);
-        let scratch = self.scratch.lock().take();
-        let (mut scratch, mut pages) = (scratch.unwrap_or_else(|| AlignedBuffer::new(0)), WritePages::new());
-        let turn = self.writers.one(&*self.writer, &mut pages, &mut scratch, || ());
-        *self.scratch.lock() = Some(scratch);
+        let (mut scratch, mut pages) = (AlignedBuffer::new(0), WritePages::new());
+        let turn = self.writers.one(&*self.writer, &mut pages, &mut scratch, |scratch| {
+            if let Some(kept) = self.scratch.lock().pop() {
+                *scratch = kept;
+            }
+        });
+        let mut kept = self.scratch.lock();
+        if !scratch.is_empty() && kept.len() < SCRATCH_MAX {
+            kept.push(scratch);
+        }
         turn != Turn::Nothing
     }
 }

@@ -75,7 +75,7 @@ impl WriterLoop {
         loop {
             let seen = self.signals.writes.epoch();
             // There may be more: another writer looks.
-            match self.one(writes, &mut pages, &mut scratch, || self.signals.writes.notify_one()) {
+            match self.one(writes, &mut pages, &mut scratch, |_| self.signals.writes.notify_one()) {
                 Turn::Nothing => _ = self.signals.writes.wait(seen),
                 Turn::Written => {}
                 Turn::Ended => return,
@@ -84,13 +84,13 @@ impl WriterLoop {
     }
 
     /// Carries out a write, if one is due: for a task that would wait for it otherwise. `begins` is called
-    /// when there is one.
+    /// when there is one, and may bring memory.
     pub(crate) fn one(
         &self,
         writes: &impl Writes,
         pages: &mut WritePages,
         scratch: &mut AlignedBuffer,
-        begins: impl FnOnce(),
+        begins: impl FnOnce(&mut AlignedBuffer),
     ) -> Turn {
         let Some(_under_way) = self.failures.begin_job() else { return Turn::Ended };
         let job = match writes.next(pages) {
@@ -101,7 +101,7 @@ impl WriterLoop {
                 return Turn::Ended;
             }
         };
-        begins();
+        begins(scratch);
         let begin = now();
         let brought = match writes.carry_out(job, pages, scratch) {
             Ok(brought) => brought,

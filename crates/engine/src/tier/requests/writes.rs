@@ -195,6 +195,31 @@ impl Writes {
         Ok(())
     }
 
+    /// As [`Writes::write_pages`]. False: some pages did not find room, or may have to be written to disk.
+    pub(crate) fn try_write_pages(&self, first: PageId, data: &[u8]) -> Result<bool, TierError> {
+        self.disk.check_run(data)?;
+        let options = &self.access.options;
+        let is_possible = self.kind.has_no_log_above
+            && options.mode == Mode::WriteBack
+            && self.access.directory.is_log()
+            && !options.keeps_changes_out();
+        if !is_possible || self.trouble.is_met() || self.access.signals.somebody_waits() {
+            return Ok(false);
+        }
+        let Some(_entering) = self.dirt.try_enter() else { return Ok(false) };
+        for (page, bytes) in
+            (first.0..).map(PageId).zip(data.chunks_exact(self.access.flash_pages.page_bytes))
+        {
+            let is_possible = options.page_format.takes(bytes);
+            self.disk.check_victim(page, bytes)?;
+            if !is_possible || !self.access.offers.try_take(changed(page), bytes)? {
+                return Ok(false);
+            }
+            self.access.board.tallies.evicted(true, true);
+        }
+        Ok(true)
+    }
+
     /// In write-back mode, without a log above: as many of these pages enter the flash together as there is
     /// room for. Returns the others.
     fn enter_some<'p, 'a>(
@@ -267,6 +292,19 @@ impl Writes {
             rest = later;
         }
         Ok(around)
+    }
+
+    /// See [`PageCache::forget_clean_durably`](crate::PageCache::forget_clean_durably).
+    pub(crate) fn forget_clean_durably(&self, pages: &[PageId]) -> Result<(), TierError> {
+        let Some(ring) = self.room.ring() else { return Ok(()) };
+        let Some(write_through) = &ring.write_through else { return Ok(()) };
+        let mut clean = Vec::with_capacity(pages.len());
+        for page in pages {
+            if self.access.signals.check_running()? && !self.access.cached.is_dirty(*page)? {
+                clean.push(*page);
+            }
+        }
+        write_through.forget_all_durably(&clean)
     }
 
     /// See [`PageCache::begin_around`](crate::PageCache::begin_around).

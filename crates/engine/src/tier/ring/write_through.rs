@@ -128,6 +128,16 @@ impl WriteThrough {
         Ok(())
     }
 
+    /// As [`WriteThrough::forget_durably`], of pages that need not be adjacent. They share a flush of flash.
+    pub(crate) fn forget_all_durably(&self, pages: &[PageId]) -> Result<(), TierError> {
+        let mut may_come_back = false;
+        for page in pages {
+            self.access.forgets.forget_range((*page, *page))?;
+            may_come_back |= self.access.directory.in_log(|log| log.may_come_back(*page, *page))?;
+        }
+        if may_come_back { self.flusher.flush_flash() } else { Ok(()) }
+    }
+
     /// Adjacent pages, `run`, whose bytes are `data`, go to disk alone, in one request. None of them is
     /// dirty. Their copies on flash are forgotten first: durably, so that a kill of the program between the
     /// write and the next flush does not bring one back.

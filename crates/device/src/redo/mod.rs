@@ -11,50 +11,27 @@
 //! - A sync succeeds only if everything that was written before it is durable, by whomever.
 //! - A read gives what is remembered: never older bytes, not even while a failure is not known yet.
 //! - A sync with nothing to make durable does not reach the device.
-//! - What is remembered is bounded. A write that finds no room syncs first, and fails if that fails.
+//! - What is remembered is bounded. A write that finds no room syncs first, and fails if that fails. Half of
+//!   the room before that, a sync is due.
 //! - While bytes are written again, no write of a user is under way: it could be the newer one. This also
 //!   holds for writes that their users carry out ([`Device::begin_write`]).
 //! - From a failed sync to the next good one, a [`WriteKeeper`] has all that is remembered, too, before the
 //!   write returns: for the program after a kill of this one.
 
-use crate::keeper::{WriteKeeper, sector_runs};
+mod blocks;
+
+use crate::keeper::WriteKeeper;
 use crate::{AlignedBuffer, Counters, Device, DeviceError, Geometry, Io, QueuedFile, WritePlace};
+use blocks::{BLOCK_BYTES, Blocks};
 use entresol_runtime::sync::{Begun, Mutex, Rank, RwLock, TinyMutex};
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-
-/// Bytes of a block that is remembered.
-const BLOCK_BYTES: u64 = 4096;
-const SECTOR_BYTES: u64 = 512;
 
 /// Bytes that are remembered, if nothing else is said.
 const REMEMBERED_BYTES: u64 = 16 << 20;
 /// Most requests of a batch in which bytes are written again.
 const BATCH: usize = 64;
-/// Ranges of zeros that take the memory of a block.
-const RANGES_A_BLOCK: usize = BLOCK_BYTES as usize / size_of::<Range<u64>>();
-
-/// Sectors of a block, and their bytes.
-struct Block {
-    /// Bit `n`: sector `n` is remembered.
-    sectors: u8,
-    bytes: Box<[u8; BLOCK_BYTES as usize]>,
-}
-
-#[derive(Default)]
-struct Blocks {
-    /// Written since the sync under way began, or the last one, by number of the block.
-    written: HashMap<u64, Block>,
-    /// Written before that, and not durable yet.
-    syncing: HashMap<u64, Block>,
-    /// Ranges that were made zeros, before those of their blocks that are remembered were written.
-    zeroed: Vec<Range<u64>>,
-    zeroing: Vec<Range<u64>>,
-    /// Memory for blocks.
-    free: Vec<Box<[u8; BLOCK_BYTES as usize]>>,
-}
 
 /// See the module's header.
 pub struct RedoDevice<D> {
@@ -81,120 +58,6 @@ pub struct RedoDevice<D> {
     keeper: Option<Arc<dyn WriteKeeper>>,
     /// The keeper has what is remembered. Changed while no write is under way.
     is_kept: AtomicBool,
-}
-
-/// A part of a request: within one block.
-struct Part {
-    block: u64,
-    /// In the block.
-    within: Range<usize>,
-    /// In the request.
-    place: Range<usize>,
-}
-
-/// The parts of a request of `length` bytes at `offset`.
-fn parts(offset: u64, length: usize) -> impl Iterator<Item = Part> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let from = offset + at as u64;
-        let within = (from % BLOCK_BYTES) as usize;
-        let count = (length - at).min(BLOCK_BYTES as usize - within);
-        let part = Part { block: from / BLOCK_BYTES, within: within..within + count, place: at..at + count };
-        at += count;
-        (count > 0).then_some(part)
-    })
-}
-
-/// The sectors of a block that these bytes of it cover. Requests are of whole sectors.
-fn sectors(within: &Range<usize>) -> Range<usize> {
-    within.start / SECTOR_BYTES as usize..within.end.div_ceil(SECTOR_BYTES as usize)
-}
-
-fn mask(within: &Range<usize>) -> u8 {
-    sectors(within).fold(0, |mask, sector| mask | 1 << sector)
-}
-
-impl Block {
-    /// Takes the sectors that `newer` has.
-    fn take(&mut self, newer: &Self) {
-        for sector in (0..8).filter(|sector| newer.sectors >> sector & 1 != 0) {
-            let bytes = sector * SECTOR_BYTES as usize..(sector + 1) * SECTOR_BYTES as usize;
-            self.bytes[bytes.clone()].copy_from_slice(&newer.bytes[bytes]);
-        }
-        self.sectors |= newer.sectors;
-    }
-
-    /// Puts what it has of `within` into a buffer for these bytes.
-    fn put(&self, within: &Range<usize>, buffer: &mut [u8]) {
-        let sector_bytes = SECTOR_BYTES as usize;
-        for sector in sectors(within).filter(|sector| self.sectors >> sector & 1 != 0) {
-            let from = (sector * sector_bytes).max(within.start);
-            let to = ((sector + 1) * sector_bytes).min(within.end);
-            buffer[from - within.start..to - within.start].copy_from_slice(&self.bytes[from..to]);
-        }
-    }
-
-    /// Runs of sectors that it has: their bytes in the block.
-    fn runs(&self) -> impl Iterator<Item = Range<usize>> {
-        sector_runs(self.sectors)
-    }
-}
-
-impl Blocks {
-    /// What is remembered, in blocks of memory.
-    fn len(&self) -> usize {
-        let ranges = self.zeroed.len() + self.zeroing.len();
-        self.written.len() + self.syncing.len() + ranges.div_ceil(RANGES_A_BLOCK)
-    }
-
-    /// Remembers the bytes of a write.
-    fn remember(&mut self, offset: u64, data: &[u8]) {
-        for part in parts(offset, data.len()) {
-            let Self { written, free, .. } = self;
-            let block = written.entry(part.block).or_insert_with(|| {
-                let bytes = free.pop().unwrap_or_else(|| Box::new([0; BLOCK_BYTES as usize]));
-                Block { sectors: 0, bytes }
-            });
-            block.bytes[part.within.clone()].copy_from_slice(&data[part.place]);
-            block.sectors |= mask(&part.within);
-        }
-    }
-
-    /// A sync begins: it is to make durable what was written.
-    fn begin(&mut self) {
-        self.zeroing.append(&mut self.zeroed);
-        for (number, newer) in self.written.drain() {
-            match self.syncing.entry(number) {
-                std::collections::hash_map::Entry::Vacant(place) => _ = place.insert(newer),
-                std::collections::hash_map::Entry::Occupied(mut block) => {
-                    block.get_mut().take(&newer);
-                    self.free.push(newer.bytes);
-                }
-            }
-        }
-    }
-
-    /// What the sync was for is durable.
-    fn end(&mut self) {
-        self.zeroing.clear();
-        self.free.extend(self.syncing.drain().map(|(_, block)| block.bytes));
-    }
-
-    /// Forgets whole sectors of these bytes.
-    fn discard(&mut self, offset: u64, length: u64) {
-        let (first, end) = (offset / BLOCK_BYTES, (offset + length).div_ceil(BLOCK_BYTES));
-        for blocks in [&mut self.written, &mut self.syncing] {
-            blocks.retain(|number, block| {
-                if (first..end).contains(number) {
-                    let start = number * BLOCK_BYTES;
-                    let from = offset.max(start).next_multiple_of(SECTOR_BYTES) - start;
-                    let to = (offset + length).min(start + BLOCK_BYTES) / SECTOR_BYTES * SECTOR_BYTES - start;
-                    block.sectors &= if from < to { !mask(&(from as usize..to as usize)) } else { u8::MAX };
-                }
-                block.sectors != 0
-            });
-        }
-    }
 }
 
 impl<D: Device> RedoDevice<D> {
@@ -351,12 +214,7 @@ impl<D: Device> RedoDevice<D> {
 
     /// See [`crate::ReadKept`].
     fn copy_block(&self, number: u64, bytes: &mut [u8]) -> u8 {
-        let blocks = self.blocks.lock();
-        let of = [&blocks.syncing, &blocks.written].map(|of| of.get(&number));
-        of.into_iter().flatten().fold(0, |sectors, block| {
-            block.put(&(0..BLOCK_BYTES as usize), bytes);
-            sectors | block.sectors
-        })
+        self.blocks.lock().copy(number, bytes)
     }
 
     /// Puts what is remembered of these bytes into the buffer.
@@ -364,21 +222,7 @@ impl<D: Device> RedoDevice<D> {
         if self.remembered.load(SeqCst) == 0 {
             return;
         }
-        let blocks = self.blocks.lock();
-        let end = offset + buffer.len() as u64;
-        for zeros in blocks.zeroing.iter().chain(&blocks.zeroed) {
-            let (from, to) = (zeros.start.max(offset), zeros.end.min(end));
-            if from < to {
-                buffer[(from - offset) as usize..(to - offset) as usize].fill(0);
-            }
-        }
-        for part in parts(offset, buffer.len()) {
-            for of in [&blocks.syncing, &blocks.written] {
-                if let Some(block) = of.get(&part.block) {
-                    block.put(&part.within, &mut buffer[part.place.clone()]);
-                }
-            }
-        }
+        self.blocks.lock().put(offset, buffer);
     }
 }
 
@@ -437,6 +281,10 @@ impl<D: Device> Device for RedoDevice<D> {
         };
         self.begun_writes.end();
         kept
+    }
+
+    fn is_sync_due(&self) -> bool {
+        self.remembered.load(SeqCst) >= self.blocks_max.div_ceil(2)
     }
 
     fn sync(&self) -> Result<(), DeviceError> {
