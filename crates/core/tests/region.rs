@@ -22,7 +22,7 @@ fn a_slot_costs_what_the_design_allows() {
         let most = match (policy, policy.placement()) {
             // The ghosts are a word each.
             (PolicyKind::S3Fifo, _) => 32,
-            (PolicyKind::Reuse, _) => 22,
+            (PolicyKind::Reuse, _) => 26,
             (PolicyKind::ReuseSlots, _) => 30,
             (_, Placement::Slots) => 28,
             (_, Placement::Log) => 16,
@@ -36,7 +36,7 @@ fn a_slot_costs_what_the_design_allows() {
         let (each, slot) =
             (region_bytes(&config) as f64 / config.slots as f64, bytes_per_slot(policy) as f64);
         assert!(each >= slot + bit, "{}: {each} bytes", policy.name());
-        assert!(each < slot + bit + 0.05, "{}: {each} bytes", policy.name());
+        assert!(each < slot + bit + 0.06, "{}: {each} bytes", policy.name());
 
         // One slot more costs exactly the difference.
         let more = Config { slots: config.slots + 128, ..config };

@@ -71,14 +71,16 @@ fn a_page_that_is_clean_on_flash_is_durable_on_disk() {
 /// over, which would show.
 #[test]
 fn a_page_that_was_destaged_meanwhile_is_not_written_again() {
+    // Few of the pages that enter are dirty.
+    const LONG: u64 = 4 * PAGES;
     let options = small(PolicyKind::Reuse, 80);
     let left_alone = simulate(1, || {
-        let (flash, disk) = memory(&options, PAGES);
-        load(disk.clone(), PAGES);
+        let (flash, disk) = memory(&options, LONG);
+        load(disk.clone(), LONG);
         let tier = FlashTier::create(flash, disk, options.clone()).unwrap();
         let mut buffer = vec![0; PAGE];
         let (mut held, mut left_alone) = (VecDeque::new(), 0);
-        for number in 0..PAGES {
+        for number in 0..LONG {
             change(&tier, PageId(number), &mut buffer);
             for page in used_again(number) {
                 if held.contains(&page) {

@@ -16,7 +16,7 @@ use std::fmt::Write;
 fn budget(policy: PolicyKind) -> usize {
     match (policy, policy.placement()) {
         // Ghosts included.
-        (PolicyKind::Reuse, _) => 22,
+        (PolicyKind::Reuse, _) => 26,
         (PolicyKind::ReuseSlots, _) => 30,
         (PolicyKind::S3Fifo, _) => 30,
         (_, Placement::Log) => 16,

@@ -5,6 +5,9 @@
 //! class of p:                   how long it took until p was used again, on average; or new. Clean and dirty apart
 //! chance of p:                  probability that a page of its class, unused for as long as p, is used in time
 //! value of p:                   greatest rate of uses that such a page promises
+//! ring:                         a new page's class has the warmth of its region of 32 pages, too; and a
+//!                               part of `uses` follows the region's rate, as q / (1 + q). The part is learned, by
+//!                               least squares, from pages that are watched for a turn
 //! w:                            1, and for a dirty page the share of those that come back from DRAM changed: then
 //!                               its use saves a write, too
 //! uses of p:                    its chance; if p was used before, slots: no less than its rate r of uses times the slots,
@@ -71,6 +74,7 @@
 //! Notes and counts do not survive a restart. Pages that a restart finds are taken for new ones.
 
 mod evidence;
+mod forecast;
 mod hand;
 mod hazard;
 mod look;
@@ -80,6 +84,7 @@ mod run;
 mod share;
 mod threshold;
 mod time;
+mod warmth;
 mod work;
 
 use super::{Decision, LogFacts, LogPolicy, Offer, Policy, SecondChances, SlotFacts, SlotPolicy};
@@ -111,7 +116,11 @@ pub(crate) struct ReuseSlots;
 
 /// A page that is in the cache enters if it has changed. `None`: it is not in the cache.
 #[inline(always)]
-fn known(pages: &Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Option<Decision> {
+fn known<const RING: bool>(
+    pages: &Pages<'_>,
+    memory: &mut Evidence<'_, RING>,
+    offer: &Offer,
+) -> Option<Decision> {
     let entry = pages.directory.find(offer.page)?;
     memory.given_up(pages, entry, offer.fdirty);
     Some(Decision::enter_if(offer.fdirty))
@@ -121,13 +130,13 @@ impl Policy for Reuse {
     const NAME: &str = "reuse";
     const LEARNS_FROM_MISSES: bool = true;
     const WEIGHS_COSTS: bool = true;
-    type Memory<'r> = Evidence<'r>;
+    type Memory<'r> = Evidence<'r, true>;
 
-    fn admit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Decision {
+    fn admit(pages: &mut Pages<'_>, memory: &mut Evidence<'_, true>, offer: &Offer) -> Decision {
         if let Some(decision) = known(pages, memory, offer) {
             return decision;
         }
-        let uses = memory.weight_of(memory.kind_of(offer));
+        let uses = memory.weight_of(offer);
         if uses < memory.threshold().of_owner || (memory.has_dequeued() && uses < memory.enters_from()) {
             Decision::Bypass
         } else {
@@ -135,41 +144,41 @@ impl Policy for Reuse {
         }
     }
 
-    fn set_costs(memory: &mut Evidence<'_>, costs: &Costs) {
+    fn set_costs(memory: &mut Evidence<'_, true>, costs: &Costs) {
         memory.set_costs(costs, costs.flash_write_in_row_ns, costs.flash_read_in_row_ns);
     }
 
-    fn observe(memory: &mut Evidence<'_>, load: Load) {
+    fn observe(memory: &mut Evidence<'_, true>, load: Load) {
         memory.observe(load);
     }
 
-    fn on_bypass(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {
+    fn on_bypass(pages: &mut Pages<'_>, memory: &mut Evidence<'_, true>, offer: &Offer) {
         memory.keep_out(offer);
         memory.look(pages, Self::chances_max);
     }
 
-    fn on_stage(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
+    fn on_stage(pages: &mut Pages<'_>, memory: &mut Evidence<'_, true>, entry: u32) {
         memory.staged(pages, entry);
     }
 
-    fn on_carry(memory: &mut Evidence<'_>, from: u32, to: u32) {
+    fn on_carry(memory: &mut Evidence<'_, true>, from: u32, to: u32) {
         memory.carry(from, to);
     }
 
-    fn on_miss(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, page: PageId) {
+    fn on_miss(pages: &mut Pages<'_>, memory: &mut Evidence<'_, true>, page: PageId) {
         memory.miss(pages, page);
     }
 
     #[inline(always)]
-    fn on_hit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
+    fn on_hit(pages: &mut Pages<'_>, memory: &mut Evidence<'_, true>, entry: u32) {
         memory.hit(pages, entry);
     }
 
-    fn on_leave(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, slot: u32) {
+    fn on_leave(pages: &mut Pages<'_>, memory: &mut Evidence<'_, true>, slot: u32) {
         memory.leave(pages, slot);
     }
 
-    fn check(_pages: &Pages<'_>, memory: &Evidence<'_>) -> Result<(), Violation> {
+    fn check(_pages: &Pages<'_>, memory: &Evidence<'_, true>) -> Result<(), Violation> {
         memory.check()
     }
 }
@@ -181,12 +190,12 @@ impl LogPolicy for Reuse {
         ..LogFacts::BASE
     };
 
-    fn on_dequeue(pages: &Pages<'_>, memory: &mut Evidence<'_>, slots: Range<u32>) {
+    fn on_dequeue(pages: &Pages<'_>, memory: &mut Evidence<'_, true>, slots: Range<u32>) {
         let most = Self::chances_max(slots.len() as u32);
         memory.dequeue(pages, slots, most);
     }
 
-    fn fate(pages: &Pages<'_>, memory: &Evidence<'_>, slot: u32) -> Fate {
+    fn fate(pages: &Pages<'_>, memory: &Evidence<'_, true>, slot: u32) -> Fate {
         if memory.weight(pages, slot) >= memory.stays_from() {
             Fate::SecondChance
         } else {
@@ -194,11 +203,11 @@ impl LogPolicy for Reuse {
         }
     }
 
-    fn worth(pages: &Pages<'_>, memory: &Evidence<'_>, slot: u32) -> u32 {
+    fn worth(pages: &Pages<'_>, memory: &Evidence<'_, true>, slot: u32) -> u32 {
         memory.weight(pages, slot)
     }
 
-    fn leaves_first(memory: &Evidence<'_>) -> bool {
+    fn leaves_first(memory: &Evidence<'_, true>) -> bool {
         memory.writes_are_cheap()
     }
 
@@ -208,7 +217,7 @@ impl LogPolicy for Reuse {
 }
 
 /// The idle slot of least value among those of the `nth` draw, with its value, which counts for the margin.
-fn draw(pages: &Pages<'_>, memory: &mut Evidence<'_>, nth: u32) -> Option<(u32, u32)> {
+fn draw(pages: &Pages<'_>, memory: &mut Evidence<'_, false>, nth: u32) -> Option<(u32, u32)> {
     let slots = pages.directory.slots;
     let mut least: Option<(u32, u32)> = None;
     for run in 0..RUNS_MAX {
@@ -237,9 +246,9 @@ impl Policy for ReuseSlots {
     const NAME: &str = "reuse-slots";
     const LEARNS_FROM_MISSES: bool = true;
     const WEIGHS_COSTS: bool = true;
-    type Memory<'r> = Evidence<'r>;
+    type Memory<'r> = Evidence<'r, false>;
 
-    fn admit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Decision {
+    fn admit(pages: &mut Pages<'_>, memory: &mut Evidence<'_, false>, offer: &Offer) -> Decision {
         if let Some(decision) = known(pages, memory, offer) {
             // What is only staged costs no write: the newer version is written in its place.
             let is_spared = offer.fdirty
@@ -261,11 +270,11 @@ impl Policy for ReuseSlots {
         }
     }
 
-    fn set_costs(memory: &mut Evidence<'_>, costs: &Costs) {
+    fn set_costs(memory: &mut Evidence<'_, false>, costs: &Costs) {
         memory.set_costs(costs, costs.flash_write_ns, costs.flash_read_ns);
     }
 
-    fn on_bypass(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {
+    fn on_bypass(pages: &mut Pages<'_>, memory: &mut Evidence<'_, false>, offer: &Offer) {
         memory.keep_out(offer);
         let nth = memory.next_draw();
         if nth.is_multiple_of(KEPT_OUT) {
@@ -273,28 +282,28 @@ impl Policy for ReuseSlots {
         }
     }
 
-    fn on_stage(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
+    fn on_stage(pages: &mut Pages<'_>, memory: &mut Evidence<'_, false>, entry: u32) {
         memory.staged(pages, entry);
     }
 
-    fn on_carry(memory: &mut Evidence<'_>, from: u32, to: u32) {
+    fn on_carry(memory: &mut Evidence<'_, false>, from: u32, to: u32) {
         memory.carry(from, to);
     }
 
-    fn on_miss(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, page: PageId) {
+    fn on_miss(pages: &mut Pages<'_>, memory: &mut Evidence<'_, false>, page: PageId) {
         memory.miss(pages, page);
     }
 
     #[inline(always)]
-    fn on_hit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
+    fn on_hit(pages: &mut Pages<'_>, memory: &mut Evidence<'_, false>, entry: u32) {
         memory.hit(pages, entry);
     }
 
-    fn on_leave(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, slot: u32) {
+    fn on_leave(pages: &mut Pages<'_>, memory: &mut Evidence<'_, false>, slot: u32) {
         memory.leave(pages, slot);
     }
 
-    fn check(_pages: &Pages<'_>, memory: &Evidence<'_>) -> Result<(), Violation> {
+    fn check(_pages: &Pages<'_>, memory: &Evidence<'_, false>) -> Result<(), Violation> {
         memory.check()
     }
 }
@@ -303,7 +312,7 @@ impl SlotPolicy for ReuseSlots {
     const FACTS: SlotFacts = SlotFacts::BASE;
     type Note = ();
 
-    fn victim(pages: &mut Pages<'_>, memory: &mut Evidence<'_>) -> Option<u32> {
+    fn victim(pages: &mut Pages<'_>, memory: &mut Evidence<'_, false>) -> Option<u32> {
         let nth = memory.next_draw();
         let (value, slot) = draw(pages, memory, nth)?;
         let entry = pages.directory.entry(slot);
@@ -315,7 +324,7 @@ impl SlotPolicy for ReuseSlots {
 
     /// Pages adjacent to a dirty victim on disk, as long as they are dirty, idle, and worth no more than it,
     /// or less than pages that enter.
-    fn clean(pages: &mut Pages<'_>, memory: &mut Evidence<'_>) -> Option<u32> {
+    fn clean(pages: &mut Pages<'_>, memory: &mut Evidence<'_, false>) -> Option<u32> {
         let directory = &pages.directory;
         while let Some(page) = memory.run().next() {
             let slot = directory.find(page).filter(|entry| *entry < directory.slots);

@@ -6,6 +6,20 @@ use entresol_core::{DequeuePage, Fate, Generation, Occupancy, PageId, PolicyKind
 use std::collections::BTreeMap;
 
 impl LogModel {
+    /// The versions that were not forgotten, newest first.
+    pub(super) fn versions_of(&self, page: PageId) -> impl Iterator<Item = (u64, &Version)> + '_ {
+        let versions = self.versions.iter().rev().filter(move |(_, v)| v.page == page && !v.forgotten);
+        versions.map(|(position, version)| (*position, version))
+    }
+
+    pub(super) fn newest(&self, page: PageId) -> Option<u64> {
+        self.versions_of(page).next().map(|(position, _)| position)
+    }
+
+    pub(super) fn newest_published(&self, page: PageId) -> Option<u64> {
+        self.versions_of(page).find(|(_, v)| v.published).map(|(position, _)| position)
+    }
+
     /// Groups that are kept free beyond those for second chances.
     pub(super) fn spare(&self) -> u64 {
         let is_long = self.config.slots as u64 / self.group() >= 16;
@@ -20,9 +34,7 @@ impl LogModel {
     pub(super) fn fates(&self, first: u64) -> Vec<Fate> {
         let stays = |version: &Version| match self.config.policy {
             PolicyKind::FaceGsc => version.referenced,
-            PolicyKind::Reuse => {
-                self.evidence.weight(version.note, version.dirty) >= self.evidence.stays_from
-            }
+            PolicyKind::Reuse => self.weight(version) >= self.evidence.stays_from,
             _ => false,
         };
         let room = self.released + self.config.slots as u64 - self.rear;
@@ -49,7 +61,7 @@ impl LogModel {
             let staying = staying
                 .filter(|at| room < self.group() || !self.is_held(version(*at).page, first + *at as u64));
             let is_ours = self.config.policy == PolicyKind::Reuse;
-            let worth = |at: usize| self.evidence.weight(version(at).note, version(at).dirty);
+            let worth = |at: usize| self.weight(version(at));
             let least = staying.min_by_key(|at| (if is_ours { worth(*at) } else { 0 }, *at));
             // The others are held.
             let Some(least) = least else { break };
@@ -162,16 +174,16 @@ impl LogModel {
     pub(super) fn meet(&mut self) {
         if self.evidence.hands_move() {
             let in_slots = self.in_slots();
-            self.evidence.meet(|slot| in_slots.get(&slot).copied());
+            self.evidence.meet(|slot| in_slots.get(&slot).map(|(_, note, dirty)| (*note, *dirty)));
         }
     }
 
-    /// By slot: the note on the page in it, and whether it is dirty.
-    fn in_slots(&self) -> BTreeMap<u64, (Note, bool)> {
+    /// By slot: the page in it, with its note, and whether it is dirty.
+    fn in_slots(&self) -> BTreeMap<u64, (PageId, Note, bool)> {
         let slots = u64::from(self.config.slots);
         let published = self.versions.iter().filter(|(_, version)| version.published);
         let valid = published.filter(|(at, v)| self.newest_published(v.page) == Some(**at));
-        valid.map(|(at, version)| (at % slots, (version.note, version.dirty))).collect()
+        valid.map(|(at, version)| (at % slots, (version.page, version.note, version.dirty))).collect()
     }
 
     /// A page was kept out.
@@ -179,19 +191,29 @@ impl LogModel {
         let group_pages = self.group();
         let Some(group) = self.evidence.looks_at(group_pages) else { return };
         let slots = group * group_pages..(group + 1) * group_pages;
-        let in_slots = self.in_slots();
-        let weights = in_slots.range(slots).map(|(_, (note, dirty))| self.evidence.weight(*note, *dirty));
-        let weights = weights.collect();
+        let pages = self.in_slots().range(slots).map(|(_, page)| *page).collect();
+        let weights = self.weights(pages);
         self.evidence.review(weights, group_pages, group_pages - (group_pages / 8).max(1));
+    }
+
+    /// The weights of the valid pages of a group, of which some become samples.
+    fn weights(&mut self, pages: Vec<(PageId, Note, bool)>) -> Vec<u64> {
+        self.evidence.watch_some(&pages);
+        pages.into_iter().map(|(page, note, dirty)| self.evidence.weight(page, note, dirty)).collect()
     }
 
     /// The group from this position on is dequeued.
     pub(super) fn adapt(&mut self, first: u64) {
-        let group = self.versions.range(first..first + self.group());
-        let valid = group.filter(|(at, version)| self.newest_published(version.page) == Some(**at));
-        let weights = valid.map(|(_, version)| self.evidence.weight(version.note, version.dirty)).collect();
         let group_pages = self.group();
+        let group = self.versions.range(first..first + group_pages);
+        let valid = group.filter(|(at, version)| self.newest_published(version.page) == Some(**at));
+        let pages = valid.map(|(_, version)| (version.page, version.note, version.dirty)).collect();
+        let weights = self.weights(pages);
         self.evidence.dequeue(weights, group_pages, group_pages - (group_pages / 8).max(1));
+    }
+
+    fn weight(&self, version: &Version) -> u64 {
+        self.evidence.weight(version.page, version.note, version.dirty)
     }
 
     /// The slots below this position are released.
@@ -215,7 +237,8 @@ impl LogModel {
         let is_unlikely = self.evidence.is_unlikely(weight);
         let lags = self.released - self.front_durable > 8 * self.group();
         let may_return = lags || self.gone.values().any(|gone| *gone == page) || self.records.name(page);
-        is_unlikely && !((dirty || fdirty) && may_return)
+        let must_enter = fdirty && self.takes_changes || (dirty || fdirty) && may_return;
+        is_unlikely && !must_enter
     }
 
     /// The partition counts as the model does.

@@ -45,6 +45,8 @@ pub struct LogModel {
     flush_to: u64,
     /// A restart begins at this position or after it.
     pub(super) front_durable: u64,
+    /// Changed pages enter, whatever `reuse` says.
+    pub(super) takes_changes: bool,
     /// What `reuse` knows.
     pub(super) evidence: Evidence,
     /// Pages whose slots were released, by position, from the durable front on.
@@ -78,6 +80,7 @@ impl LogModel {
             places: BTreeMap::new(),
             flush_to: 0,
             front_durable: 0,
+            takes_changes: false,
             evidence: Evidence::new(config),
             gone: BTreeMap::new(),
             records: Records::default(),
@@ -93,20 +96,6 @@ impl LogModel {
 
     pub(super) fn group(&self) -> u64 {
         self.config.group_pages as u64
-    }
-
-    /// The versions that were not forgotten, newest first.
-    fn versions_of(&self, page: PageId) -> impl Iterator<Item = (u64, &Version)> + '_ {
-        let versions = self.versions.iter().rev().filter(move |(_, v)| v.page == page && !v.forgotten);
-        versions.map(|(position, version)| (*position, version))
-    }
-
-    pub(super) fn newest(&self, page: PageId) -> Option<u64> {
-        self.versions_of(page).next().map(|(position, _)| position)
-    }
-
-    pub(super) fn newest_published(&self, page: PageId) -> Option<u64> {
-        self.versions_of(page).find(|(_, v)| v.published).map(|(position, _)| position)
     }
 
     /// Everything below is durable.
@@ -212,9 +201,13 @@ impl Model for LogModel {
             Some(position) => {
                 let version = self.versions.get_mut(&position).expect("just found");
                 version.referenced = true;
-                version.note = self.evidence.hit(version.note, version.dirty, version.published);
+                version.note = self.evidence.hit(page, version.note, version.dirty, version.published);
             }
         }
+    }
+
+    fn take_changes(&mut self) {
+        self.takes_changes = true;
     }
 
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission) {
@@ -223,6 +216,7 @@ impl Model for LogModel {
         let newest = self.newest(page);
         if let Some(Version { note, dirty, .. }) = newest.and_then(|newest| self.versions.get_mut(&newest)) {
             self.evidence.given_up(note, *dirty && got != Admission::Full, fdirty);
+            self.evidence.may_watch_known(page, *note, *dirty || fdirty);
         }
         let enqueue = fdirty || newest.is_none();
         if self.is_kept_out(page, dirty, fdirty) {
@@ -327,9 +321,8 @@ impl Model for LogModel {
                 assert_eq!(newest, Some(restaged), "an older version never enters behind a newer");
                 assert!(!dies, "a page that is being forgotten enters again");
                 assert!(stays, "it is not the turn of this group");
-                let note = self.versions[&restaged].note;
                 self.evidence.second_chance();
-                self.enter(id, page.dirty, note, frame.0, position.0);
+                self.enter(id, page.dirty, self.versions[&restaged].note, frame.0, position.0);
             }
             Admission::Bypass { .. } => panic!("a log takes what it does not have"),
             Admission::AlreadyThere if dies => self.strike_out(restaged),
@@ -459,6 +452,7 @@ impl Model for LogModel {
         rear: Position,
     ) {
         *self = LogModel {
+            takes_changes: self.takes_changes,
             rear: rear.0,
             scan: front.0,
             released: front.0,

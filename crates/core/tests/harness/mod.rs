@@ -12,8 +12,10 @@ pub mod log_fates;
 pub mod log_model;
 pub mod log_records;
 pub mod orders;
+pub mod reuse_classes;
 pub mod reuse_evidence;
 pub mod reuse_order;
+pub mod reuse_regions;
 pub mod s3_fifo_order;
 pub mod slots_model;
 pub mod world;
@@ -35,6 +37,8 @@ pub trait Model {
     fn close_group(&mut self) {}
     fn fetch(&mut self, page: PageId, found: &Lookup);
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission);
+    /// Changed pages enter from now on, even those that the policy would keep out.
+    fn take_changes(&mut self) {}
     /// A page has been read from disk.
     fn arrived(&mut self, _page: PageId, got: Admission) {
         assert_eq!(got, Admission::Bypass { stale: false });

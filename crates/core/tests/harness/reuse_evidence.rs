@@ -1,21 +1,14 @@
 //! The naive form of what `reuse` learns: notes with whole times, nothing limited to a few bits, tables
 //! computed from their definitions.
 
+use super::reuse_classes::{Class, NEW, bucket};
+use super::reuse_regions::{Forecast, Regions};
 use super::s3_fifo_order::Ghosts;
 use entresol_core::{Config, Costs, PageId, Placement};
 
-const BUCKETS: usize = 20;
-const NEW: usize = 20;
-const CLASSES: usize = 42;
-/// Lowest age of each bucket, and the end of the last.
-const LOWEST: [u64; 21] = [0, 1, 2, 2, 3, 4, 6, 8, 12, 16, 23, 32, 46, 64, 91, 128, 182, 256, 363, 512, 1024];
 pub const CERTAIN: u64 = 1 << 16;
-/// 1 as a probability in calculations.
-const ALWAYS: u64 = 1 << 24;
-
-fn bucket(age: u64) -> usize {
-    (0..BUCKETS).rev().find(|bucket| LOWEST[*bucket] <= age).expect("the first bucket begins at 0")
-}
+/// Levels of warmth of the regions of new pages, in the ring.
+const LEVELS: usize = 12;
 
 /// What is known of a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,62 +20,6 @@ pub struct Note {
 impl Note {
     /// Of a page that a restart has found.
     pub const NEW: Self = Self { class: NEW, epoch: 0 };
-}
-
-/// What is known of a class, clean or dirty.
-#[derive(Clone, Copy)]
-struct Class {
-    uses: [u64; BUCKETS],
-    lost: [u64; BUCKETS],
-    watched: [u64; BUCKETS],
-    chance: [u64; BUCKETS],
-    value: [u64; BUCKETS],
-}
-
-impl Class {
-    /// The chance of a use in time. A page that is not new may stay for more turns: then its rate `r` counts
-    /// for `r / (1 + r)`.
-    fn promised(&self, is_new: bool, bucket: usize) -> u64 {
-        let rate = if is_new { 0 } else { 32 * self.value[bucket] };
-        self.chance[bucket].max(rate * CERTAIN / (rate + CERTAIN))
-    }
-
-    fn refresh(&mut self, one: u64, horizon: u64) {
-        let hazard = |bucket: usize| {
-            let at_risk: u64 = (bucket..BUCKETS).map(|b| self.uses[b] + self.lost[b] + self.watched[b]).sum();
-            ((self.uses[bucket] + (one / 50).max(1)) * ALWAYS / (one + at_risk)).min(ALWAYS)
-        };
-        let width = |bucket: usize| LOWEST[bucket + 1] - LOWEST[bucket];
-        let hazards: Vec<u64> =
-            (0..BUCKETS).map(|bucket| if width(bucket) > 0 { hazard(bucket) } else { 0 }).collect();
-        for (age, youngest) in LOWEST[..BUCKETS].iter().enumerate() {
-            let mut unused = ALWAYS;
-            for bucket in age..BUCKETS {
-                let begin = LOWEST[bucket] - youngest;
-                let part = horizon.saturating_sub(begin).min(width(bucket));
-                if part > 0 {
-                    unused = unused * (ALWAYS - hazards[bucket] * part / width(bucket)) / ALWAYS;
-                }
-            }
-            self.chance[age] = (ALWAYS - unused) >> 8;
-        }
-        // From each bucket: how it is best to wait, as the buckets, the probability of no use, the time.
-        let mut best: Vec<(usize, u64, u64)> = Vec::new();
-        for bucket in (0..BUCKETS).rev() {
-            let time = (2 * ALWAYS - hazards[bucket]) * width(bucket) / 2;
-            let mut wait = (1, ALWAYS - hazards[bucket], time);
-            let exceeds = |a: (usize, u64, u64), b: (usize, u64, u64)| {
-                (ALWAYS - a.1) * b.2.max(1) > (ALWAYS - b.1) * a.2.max(1)
-            };
-            while let Some(next) = best.len().checked_sub(wait.0).map(|at| best[at])
-                && exceeds(next, wait)
-            {
-                wait = (wait.0 + next.0, wait.1 * next.1 / ALWAYS, wait.2 + wait.1 * next.2 / ALWAYS);
-            }
-            self.value[bucket] = (ALWAYS - wait.1) * CERTAIN / wait.2.max(1);
-            best.push(wait);
-        }
-    }
 }
 
 /// What devices cost in a run with this configuration: unknown in every third, and flash of three speeds. In
@@ -137,6 +74,8 @@ pub struct Evidence {
     /// Pages dequeued in this turn of the ring.
     turned: u64,
     classes: Vec<Class>,
+    /// Ring.
+    regions: Option<Regions>,
     /// With whether the page was dirty.
     ghosts: Ghosts<(Note, bool)>,
 }
@@ -155,14 +94,12 @@ impl Evidence {
     pub fn new(config: &Config) -> Self {
         // Small caches only.
         let one = 256;
-        let none = [0; BUCKETS];
-        let (uses, lost) = ([one / 8; BUCKETS], [one / 2; BUCKETS]);
-        let mut class = Class { uses, lost, watched: none, chance: none, value: none };
-        class.refresh(one, 32);
+        let class = Class::new(one);
+        let in_ring = config.policy.placement() == Placement::Log;
         Self {
             slots: config.slots.into(),
             notes: u64::from(config.slots + config.staging_pages()).next_multiple_of(2),
-            in_ring: config.policy.placement() == Placement::Log,
+            in_ring,
             costs: costs(config),
             work: Work::default(),
             recent: Work::default(),
@@ -179,7 +116,8 @@ impl Evidence {
             share: first_share(&costs(config)),
             turned: 0,
             margin: 0,
-            classes: vec![class; CLASSES],
+            classes: vec![class; if in_ring { 2 * (NEW + LEVELS) } else { 2 * (NEW + 1) }],
+            regions: in_ring.then(|| Regions::new(config.slots.into())),
             ghosts: Ghosts::new(config.slots),
         }
     }
@@ -237,17 +175,19 @@ impl Evidence {
             let class = &mut self.classes[2 * note.class + usize::from(dirty)];
             class.watched[bucket(now - note.epoch)] += self.one;
         }
+        self.regions.iter_mut().for_each(Regions::cool);
     }
 
     fn tick(&mut self) {
         self.misses += 1;
-        let every = (self.slots / 8 / 42).max(1);
+        let classes = self.classes.len() as u64;
+        let every = (self.slots / 8 / classes).max(1);
         if self.misses.is_multiple_of(every) {
-            let class = &mut self.classes[((self.misses / every - 1) % 42) as usize];
+            let class = &mut self.classes[((self.misses / every - 1) % classes) as usize];
             class.uses.iter_mut().chain(&mut class.lost).for_each(|count| *count -= *count / 50);
             class.watched.iter_mut().for_each(|count| *count -= *count / 8);
             class.refresh(self.one, 32);
-            if (self.misses / every).is_multiple_of(42) {
+            if (self.misses / every).is_multiple_of(classes) {
                 self.adapt();
             }
         }
@@ -363,19 +303,31 @@ impl Evidence {
         let now = self.now();
         let bucket = bucket(now - note.epoch);
         self.classes[2 * note.class + usize::from(dirty)].uses[bucket] += self.one;
-        let class = if note.class == NEW { bucket } else { ((3 * note.class + bucket + 2) / 4).min(NEW - 1) };
-        Note { class, epoch: now }
+        // Of a new page of a warm region, the mean with its region's.
+        let class = match note.class {
+            NEW => bucket,
+            class if class > NEW => bucket.midpoint((24 - 2 * (class - NEW)).min(NEW - 1)),
+            class => (3 * class + bucket + 2) / 4,
+        };
+        Note { class: class.min(NEW - 1), epoch: now }
     }
 
-    pub fn hit(&mut self, note: Note, dirty: bool, on_flash: bool) -> Note {
+    fn fetched(&mut self, page: PageId) {
+        let now = self.now();
+        self.regions.iter_mut().for_each(|regions| regions.fetched(page, now));
+    }
+
+    pub fn hit(&mut self, page: PageId, note: Note, dirty: bool, on_flash: bool) -> Note {
         self.tick();
         self.work.flash_reads += u64::from(on_flash);
+        self.fetched(page);
         self.used(note, dirty)
     }
 
     pub fn miss(&mut self, page: PageId) {
         self.tick();
         self.work.disk_reads += 1;
+        self.fetched(page);
         if let Some((note, dirty)) = self.ghosts.note(page).copied() {
             let note = self.used(note, dirty);
             *self.ghosts.note(page).expect("it is there") = (note, dirty);
@@ -383,7 +335,8 @@ impl Evidence {
     }
 
     fn class_of(&mut self, page: PageId) -> usize {
-        self.ghosts.note(page).map_or(NEW, |(note, _)| note.class)
+        let used = self.ghosts.note(page).map(|(note, _)| note.class).filter(|class| *class < NEW);
+        used.unwrap_or_else(|| NEW + self.regions.as_ref().map_or(0, |regions| regions.level(page)))
     }
 
     /// A page that is in the cache is evicted from DRAM; `dirty`: its version in the cache is, and it counts.
@@ -452,10 +405,45 @@ impl Evidence {
         self.of_offer(page, dirty).chance[0] < self.worth_of_owner() / 2
     }
 
+    /// What a page promises, by its class and its region; `age`: of one that the ring holds.
+    fn forecast(&self, page: PageId, class: usize, age: Option<u64>, dirty: bool) -> Forecast {
+        let of_class = &self.classes[2 * class + usize::from(dirty)];
+        let by_class = of_class.promised(class >= NEW, bucket(age.unwrap_or(0)));
+        let by_region = self.regions.as_ref().and_then(|regions| regions.promised(page)).unwrap_or(by_class);
+        Forecast { by_class, by_region, dirty, held: age.is_some() }
+    }
+
+    /// Ring: a page is evicted from DRAM, and may become a sample.
+    fn may_watch(&mut self, page: PageId, class: usize, dirty: bool) {
+        let (forecast, now) = (self.forecast(page, class, None, dirty), self.now());
+        if let Some(regions) = self.regions.as_mut().filter(|regions| regions.wants()) {
+            regions.watch(page, forecast, now);
+        }
+    }
+
+    /// Ring: the same, of a page with this note in the cache.
+    pub fn may_watch_known(&mut self, page: PageId, note: Note, dirty: bool) {
+        self.may_watch(page, note.class, dirty);
+    }
+
+    /// Ring: of the valid pages of a group that is reviewed, each sixth may become a sample.
+    pub fn watch_some(&mut self, pages: &[(PageId, Note, bool)]) {
+        let now = self.now();
+        for (page, note, dirty) in pages.iter().skip((now % 6) as usize).step_by(6) {
+            let forecast = self.forecast(*page, note.class, Some(now - note.epoch), *dirty);
+            self.regions.iter_mut().for_each(|regions| regions.watch(*page, forecast, now));
+        }
+    }
+
+    fn mixed(&self, forecast: &Forecast) -> u64 {
+        self.regions.as_ref().map_or(forecast.by_class, |regions| regions.mixed(forecast))
+    }
+
     /// The weighed uses that a page promises which is offered to the ring.
     pub fn weight_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {
         let class = self.class_of(page);
-        let uses = self.classes[2 * class + usize::from(dirty)].promised(class == NEW, 0);
+        self.may_watch(page, class, dirty);
+        let uses = self.mixed(&self.forecast(page, class, None, dirty));
         self.weighed(uses, dirty)
     }
 
@@ -465,12 +453,12 @@ impl Evidence {
     }
 
     /// The weighed uses that a page in the ring promises.
-    pub fn weight(&self, note: Note, dirty: bool) -> u64 {
-        if self.now() == 0 && note.class == NEW {
+    pub fn weight(&self, page: PageId, note: Note, dirty: bool) -> u64 {
+        if self.now() == 0 && note.class >= NEW {
             return 0;
         }
-        let class = &self.classes[2 * note.class + usize::from(dirty)];
-        self.weighed(class.promised(note.class == NEW, bucket(self.now() - note.epoch)), dirty)
+        let forecast = self.forecast(page, note.class, Some(self.now() - note.epoch), dirty);
+        self.weighed(self.mixed(&forecast), dirty)
     }
 
     pub fn value(&self, note: Note, dirty: bool) -> u64 {

@@ -120,7 +120,7 @@ impl Order for ReuseOrder {
             Some(position) => self.staged.get_mut(&position).expect("it is staged"),
             None => self.resident.get_mut(&page).expect("it is resident"),
         };
-        *note = self.evidence.hit(*note, dirty, staged.is_none());
+        *note = self.evidence.hit(page, *note, dirty, staged.is_none());
     }
 
     fn missed(&mut self, page: PageId) {

@@ -4,40 +4,43 @@
 //! - Of each page there is a [`Note`], in which its class is, and of each class a [`Hazard`].
 //! - A page must be worth a [`Threshold`] to be written. Work is counted and multiplied by what it costs.
 //! - A *share* of each group stays in the ring ([`Share`]).
+//! - In the ring, each region's [`Warmth`] is evidence for its pages, as far as [`Forecasts`] prove right.
+//!
+//! `RING`: with log placement.
 //!
 //! Invariants: no page's note is older than [`AGE_MAX`](super::note::AGE_MAX) and a half, so ages are not
 //! mistaken modulo 1,024: a hand passes over all notes, a few at a time, in eight times as many misses as
 //! there are slots, and counts the pages that it meets as watched. Each class is refreshed about eight
 //! times in as many misses as there are slots, one class at a time, so no step takes long.
 
+mod region;
+mod ring;
+
 use super::super::ghost::{Ghosts, words_for};
 use super::super::{Memory, Offer};
+use super::forecast::{Forecasts, NO_SAMPLES, SAMPLES, Samples};
 use super::hand::Hand;
 use super::hazard::{CERTAIN, Hazard};
 use super::look::Look;
-use super::note::{CLASSES, NEW, Note, number_of};
+use super::note::{CLASSES_OF_RING, CLASSES_OF_SLOTS, NEW, Note, number_of};
 use super::rewrites::Rewrites;
 use super::run::Run;
 use super::share::Share;
 use super::threshold::Threshold;
-use super::time::{EPOCHS, Time};
+use super::time::{EPOCHS, HAND_MISSES, Time};
+use super::warmth::{Cooling, NO_WARMTH, WARMTH, Warmth};
 use super::work::{Times, Work};
 use crate::PageId;
 use crate::costs::{Costs, Load};
 use crate::pages::Pages;
 use crate::sections::{Carver, SectionPlan};
-use crate::sizes::{GROUP_PAGES_MAX, Sizes};
+use crate::sizes::Sizes;
 use crate::slot::{DIRTY, VALID};
 use crate::violation::{Violation, same};
-use arrayvec::ArrayVec;
-use std::cmp::Reverse;
-use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Of the work so far, one part of so many is forgotten whenever the threshold is adapted.
 const WORK_FADES: u32 = 8;
-/// `stays_from` changes by its part of so many, and is never less than this.
-const STEPS: u32 = 32;
 /// In slots: pages that promise fewer uses than a threshold's part of so many do not enter.
 const SLOT_PART: u32 = 2;
 /// Groups, or victims, whose mean the margin is.
@@ -82,10 +85,15 @@ struct Head {
     /// Work since the threshold was adapted, and all of it, fading.
     work: Work,
     recent: Work,
+    /// How the counters of warmth fade.
+    cooling: Cooling,
+    /// What part of a forecast follows the region.
+    forecasts: Forecasts,
 }
 
 const HEAD: SectionPlan = SectionPlan::one::<Head>("evidence");
-const HAZARDS: SectionPlan = SectionPlan::many::<Hazard>("classes", |_| CLASSES);
+const HAZARDS_OF_RING: SectionPlan = SectionPlan::many::<Hazard>("classes", |_| CLASSES_OF_RING);
+const HAZARDS_OF_SLOTS: SectionPlan = SectionPlan::many::<Hazard>("classes", |_| CLASSES_OF_SLOTS);
 /// Two to a word: sections begin at multiples of 4 bytes.
 const NOTES: SectionPlan = SectionPlan::many::<u16>("notes", |sizes| sizes.entries().next_multiple_of(2));
 const GHOSTS: SectionPlan = SectionPlan::many::<u32>("ghosts", |sizes| words_for(sizes.slots));
@@ -98,26 +106,35 @@ pub(super) struct Kind {
 }
 
 /// See the module's header.
-pub(crate) struct Evidence<'r> {
+pub(crate) struct Evidence<'r, const RING: bool> {
     head: &'r mut Head,
     hazards: &'r mut [Hazard],
     /// By entry of the directory.
     notes: &'r mut [u16],
     ghosts: Ghosts<'r>,
+    /// By region.
+    warmth: Warmth<'r>,
+    samples: Samples<'r>,
 }
 
-impl<'r> Memory<'r> for Evidence<'r> {
-    const SECTIONS: &'static [SectionPlan] = &[HEAD, HAZARDS, NOTES, GHOSTS];
+impl<'r, const RING: bool> Memory<'r> for Evidence<'r, RING> {
+    const SECTIONS: &'static [SectionPlan] =
+        &[HEAD, Self::HAZARDS, NOTES, GHOSTS, Self::WARMTH, Self::SAMPLES];
 
     #[inline(always)]
     fn attach(carver: &mut Carver<'r, '_>) -> Option<Self> {
-        let (head, hazards) = (carver.take_one()?, carver.take(&HAZARDS)?);
-        Some(Self { head, hazards, notes: carver.take(&NOTES)?, ghosts: Ghosts::attach(&GHOSTS, carver)? })
+        let (head, hazards) = (carver.take_one()?, carver.take(&Self::HAZARDS)?);
+        let (notes, ghosts) = (carver.take(&NOTES)?, Ghosts::attach(&GHOSTS, carver)?);
+        let (warmth, samples) =
+            (Warmth::attach(&Self::WARMTH, carver)?, Samples::attach(&Self::SAMPLES, carver)?);
+        Some(Self { head, hazards, notes, ghosts, warmth, samples })
     }
 
     fn format(&mut self, sizes: &Sizes) {
         let head = &mut *self.head;
-        head.time = Time::of_slots(sizes.slots);
+        head.time = Time::of_slots(sizes.slots, Self::CLASSES);
+        head.cooling = Cooling::of_slots(sizes.slots);
+        head.forecasts = Forecasts::of_slots(sizes.slots);
         head.slots = sizes.slots;
         (head.rewrites, head.look, head.threshold) = (Rewrites::NONE, Look::NONE, Threshold::FIRST);
         (head.stays_from, head.share) = (head.threshold.least(), Share::OF_UNKNOWN_COSTS);
@@ -135,7 +152,12 @@ fn with_one_more(margin: u32, value: u32) -> u32 {
     ((u64::from(margin) * (MARGIN_OF - 1) + u64::from(value)) / MARGIN_OF) as u32
 }
 
-impl Evidence<'_> {
+impl<const RING: bool> Evidence<'_, RING> {
+    const CLASSES: u32 = if RING { CLASSES_OF_RING } else { CLASSES_OF_SLOTS };
+    const HAZARDS: SectionPlan = if RING { HAZARDS_OF_RING } else { HAZARDS_OF_SLOTS };
+    const SAMPLES: SectionPlan = if RING { SAMPLES } else { NO_SAMPLES };
+    const WARMTH: SectionPlan = if RING { WARMTH } else { NO_WARMTH };
+
     fn note(&self, entry: u32) -> Note {
         Note(self.notes[entry as usize])
     }
@@ -153,6 +175,7 @@ impl Evidence<'_> {
         let due = self.head.time.due();
         if due.hands {
             self.move_hands(pages);
+            self.warmth.cool(&mut self.head.cooling, HAND_MISSES);
         }
         if due.refresh {
             self.refresh_one();
@@ -187,7 +210,7 @@ impl Evidence<'_> {
         let hazard = &mut self.hazards[head.class as usize];
         hazard.fade();
         hazard.refresh(head.one, EPOCHS);
-        head.class = if head.class + 1 == CLASSES { 0 } else { head.class + 1 };
+        head.class = if head.class + 1 == Self::CLASSES { 0 } else { head.class + 1 };
         if head.class == 0 {
             self.adapt();
         }
@@ -234,55 +257,6 @@ impl Evidence<'_> {
         head.stays_from = head.stays_from.max(head.threshold.by_times);
     }
 
-    /// The group in `slots` of the ring is about to be dequeued; at most so many of its pages stay.
-    pub(super) fn dequeue(&mut self, pages: &Pages<'_>, slots: Range<u32>, most: u32) {
-        let group_pages = slots.len() as u32;
-        let counted = self.head.recent.times(&self.head.times);
-        self.head.share.turn(group_pages, self.head.slots, counted);
-        self.head.look.dequeued(group_pages);
-        self.review(pages, slots, most);
-    }
-
-    /// A page was kept out of the ring; at most so many pages of a group of the given length stay.
-    pub(super) fn look(&mut self, pages: &Pages<'_>, most: impl FnOnce(u32) -> u32) {
-        if let Some(group) = self.head.look.kept_out(self.head.slots) {
-            let most = most(group.len() as u32);
-            self.review(pages, group, most);
-        }
-    }
-
-    /// Learns from a group that is, or might be, dequeued what pages that enter displace, and which stay.
-    fn review(&mut self, pages: &Pages<'_>, slots: Range<u32>, most: u32) {
-        let group_pages = slots.len() as u32;
-        let valid = slots.filter(|slot| pages.directory.entry(*slot).has(VALID));
-        let weights = valid.map(|slot| self.weight(pages, slot));
-        let mut weights: ArrayVec<u32, GROUP_PAGES_MAX> = weights.collect();
-        let head = &mut *self.head;
-        let likely = weights.iter().filter(|weight| **weight >= head.stays_from).count();
-        let staying = likely.min(most as usize);
-        if staying < weights.len() {
-            let (_, best, _) = weights.select_nth_unstable_by_key(staying, |weight| Reverse(*weight));
-            head.margin = with_one_more(head.margin, *best);
-        }
-        let least = head.threshold.least();
-        let step = head.stays_from / STEPS;
-        let changed = match head.share.is_exceeded(staying as u32, group_pages) {
-            true => head.stays_from + step,
-            false => head.stays_from - step,
-        };
-        head.stays_from = changed.clamp(least, CERTAIN.max(least));
-    }
-
-    /// The least weight of pages that stay in the ring.
-    pub(super) fn stays_from(&self) -> u32 {
-        self.head.stays_from
-    }
-
-    /// The least weight of pages that enter the ring.
-    pub(super) fn enters_from(&self) -> u32 {
-        self.head.stays_from.max(self.head.margin)
-    }
-
     /// Whether a group of the ring was ever dequeued.
     pub(super) fn has_dequeued(&self) -> bool {
         self.head.look.has_dequeued()
@@ -309,6 +283,7 @@ impl Evidence<'_> {
         if entry < self.head.slots {
             self.head.work.flash_reads += 1;
         }
+        self.fetched(pages.directory.entry(entry).page());
         let dirty = pages.directory.entry(entry).has(DIRTY);
         let note = &mut self.notes[entry as usize];
         *note = Note(*note).used(self.hazards, dirty, self.head.time.epoch, self.head.one).0;
@@ -318,6 +293,7 @@ impl Evidence<'_> {
     pub(super) fn miss(&mut self, pages: &Pages<'_>, page: PageId) {
         self.tick(pages);
         self.head.work.disk_reads += 1;
+        self.fetched(page);
         let (epoch, one) = (self.head.time.epoch, self.head.one);
         let (place, hazards) = (self.ghosts.place_of(page), &mut *self.hazards);
         self.ghosts.change(place, |note, is_remembered| {
@@ -332,8 +308,10 @@ impl Evidence<'_> {
         if pages.directory.entry(entry).has(DIRTY) && !has_changed {
             self.head.rewrites.returned(false);
         }
-        let note = self.note(entry);
-        self.notes[entry as usize] = Note::of(note.class(), self.head.time.epoch, false).0;
+        let class = self.note(entry).class();
+        self.notes[entry as usize] = Note::of(class, self.head.time.epoch, false).0;
+        let entry = pages.directory.entry(entry);
+        self.may_watch(Kind { class, dirty: has_changed || entry.has(DIRTY) }, entry.page());
     }
 
     /// A page was staged as `entry`. With an older version in the cache, the note on that is the page's. A
@@ -348,8 +326,9 @@ impl Evidence<'_> {
                 self.notes[older as usize]
             }
             None => {
-                let place = self.ghosts.place_of(pages.directory.entry(entry).page());
-                let class = self.ghosts.take(place).map_or(NEW, |note| Note(note).class());
+                let page = pages.directory.entry(entry).page();
+                let note = self.ghosts.take(self.ghosts.place_of(page));
+                let class = self.class_of(note, page);
                 Note::of(class, self.head.time.epoch, false).0
             }
         };
@@ -369,7 +348,14 @@ impl Evidence<'_> {
     pub(super) fn keep_out(&mut self, offer: &Offer) {
         self.head.work.disk_writes += u32::from(offer.dirty);
         let (epoch, dirty) = (self.head.time.epoch, offer.dirty);
-        self.remember(offer.page, |known| Note::of(known.map_or(NEW, Note::class), epoch, dirty));
+        let class = self.class_of(self.ghosts.note(self.ghosts.place_of(offer.page)), offer.page);
+        self.remember(offer.page, |_| Note::of(class, epoch, dirty));
+    }
+
+    /// The class of a page with this note on its ghost. If it was not used, it is that of its region now.
+    fn class_of(&self, ghost: Option<u16>, page: PageId) -> u32 {
+        let used = ghost.map(|note| Note(note).class()).filter(|class| *class < NEW);
+        used.unwrap_or_else(|| NEW + self.warmth.level(&self.head.cooling, page))
     }
 
     /// The page in `slot` leaves the flash. If a newer version is staged, it stays in the cache.
@@ -398,7 +384,7 @@ impl Evidence<'_> {
     /// Of what kind a page is that is offered and not in the cache.
     pub(super) fn kind_of(&self, offer: &Offer) -> Kind {
         let note = self.ghosts.note(self.ghosts.place_of(offer.page));
-        Kind { class: note.map_or(NEW, |note| Note(note).class()), dirty: offer.dirty }
+        Kind { class: self.class_of(note, offer.page), dirty: offer.dirty }
     }
 
     /// What is known of pages of a kind.
@@ -425,12 +411,6 @@ impl Evidence<'_> {
         self.of_kind(offered).chance(0) < self.head.threshold.of_owner / SLOT_PART
     }
 
-    /// In the ring: the uses that a page that is offered promises, weighed.
-    pub(super) fn weight_of(&self, offered: Kind) -> u32 {
-        let uses = self.of_kind(offered).promised(offered.class == NEW, 0, EPOCHS);
-        self.head.rewrites.weighed(uses, offered.dirty)
-    }
-
     /// The worth of a page that is offered: its rate of uses, weighed.
     pub(super) fn value_of(&self, offered: Kind) -> u32 {
         self.head.rewrites.weighed(self.of_kind(offered).value(0), offered.dirty)
@@ -440,18 +420,6 @@ impl Evidence<'_> {
     fn of_slot(&self, pages: &Pages<'_>, slot: u32) -> (&Hazard, u32, bool) {
         let (note, dirty) = (self.note(slot), pages.directory.entry(slot).has(DIRTY));
         (&self.hazards[number_of(note.class(), dirty)], note.age(self.head.time.epoch), dirty)
-    }
-
-    /// In the ring: the uses that the page in `slot` promises, weighed. After a restart the ring is full of
-    /// pages of which nothing is known. To keep them would only cost writes, so new ones promise nothing in
-    /// the first epoch.
-    pub(super) fn weight(&self, pages: &Pages<'_>, slot: u32) -> u32 {
-        let class = self.note(slot).class();
-        if self.head.time.epoch == 0 && class == NEW {
-            return 0;
-        }
-        let (hazard, age, dirty) = self.of_slot(pages, slot);
-        self.head.rewrites.weighed(hazard.promised(class == NEW, age, EPOCHS), dirty)
     }
 
     /// The worth of the page in `slot`: its rate of uses, weighed.
@@ -485,7 +453,7 @@ impl Evidence<'_> {
     /// Takes nothing in the region for granted.
     pub(super) fn check(&self) -> Result<(), Violation> {
         let Head { class, note, ghost, one, stays_from, .. } = *self.head;
-        same(|| "the class to be refreshed exists", true, class < CLASSES)?;
+        same(|| "the class to be refreshed exists", true, class < Self::CLASSES)?;
         note.check("note", self.notes.len())?;
         ghost.check("ghost", self.ghosts.words())?;
         self.head.time.check()?;
@@ -495,6 +463,10 @@ impl Evidence<'_> {
         self.head.rewrites.check()?;
         self.head.share.check(self.head.slots)?;
         self.head.look.check(self.head.slots)?;
+        self.head.cooling.check(self.warmth.counters())?;
+        if RING {
+            self.head.forecasts.check(self.samples.places())?;
+        }
         self.ghosts.check()
     }
 }

@@ -3,17 +3,22 @@
 //! was used, or [`NEW`].
 
 use super::hazard::{BUCKETS, Hazard, bucket};
+use super::warmth::{LEVELS, bucket_of_level};
 
-/// The class of a page that was not seen before.
+/// The class of a page that was not seen before. In the ring, those of warm regions have the classes after it,
+/// by the level of warmth.
 pub(super) const NEW: u32 = BUCKETS as u32;
-/// Classes, each for clean and for dirty pages.
-pub(super) const CLASSES: u32 = 2 * (NEW + 1);
+/// Classes, each for clean and for dirty pages: in slots, and in the ring.
+pub(super) const CLASSES_OF_SLOTS: u32 = 2 * (NEW + 1);
+pub(super) const CLASSES_OF_RING: u32 = 2 * (NEW + LEVELS);
 /// Ages are at most so many epochs.
 pub(super) const AGE_MAX: u32 = 512;
 
 const EPOCH_BITS: u32 = 10;
 const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
-const CLASS_MASK: u32 = 31;
+/// As many values as there are classes in the ring.
+const CLASS_MASK: u32 = NEW + LEVELS - 1;
+const _: () = assert!(CLASS_MASK == 31);
 /// Of the note on a ghost: the page was dirty.
 const WAS_DIRTY: u16 = 1 << 15;
 
@@ -23,12 +28,12 @@ pub(super) struct Note(pub u16);
 
 impl Note {
     pub fn of(class: u32, epoch: u32, dirty: bool) -> Self {
-        let word = (NEW - class) << EPOCH_BITS | epoch & EPOCH_MASK;
+        let word = (NEW.wrapping_sub(class) & CLASS_MASK) << EPOCH_BITS | epoch & EPOCH_MASK;
         Self(word as u16 | if dirty { WAS_DIRTY } else { 0 })
     }
 
     pub fn class(self) -> u32 {
-        NEW - (u32::from(self.0) >> EPOCH_BITS & CLASS_MASK).min(NEW)
+        NEW.wrapping_sub(u32::from(self.0) >> EPOCH_BITS) & CLASS_MASK
     }
 
     pub fn is_dirty(self) -> bool {
@@ -70,16 +75,21 @@ fn mixed(class: u32, bucket: usize) -> u32 {
     MIXED[class as usize][bucket].into()
 }
 
-/// See [`mixed`]. A table, as classes are not predictable.
-static MIXED: [[u8; BUCKETS]; NEW as usize + 1] = {
-    let mut mixed = [[0; BUCKETS]; NEW as usize + 1];
+/// See [`mixed`]. A table, as classes are not predictable. At its first use, a page of a warm region has the
+/// mean of its own time and the region's.
+static MIXED: [[u8; BUCKETS]; (NEW + LEVELS) as usize] = {
+    let mut mixed = [[0; BUCKETS]; (NEW + LEVELS) as usize];
     let mut class = 0;
-    while class <= NEW as usize {
+    while class < NEW + LEVELS {
         let mut bucket = 0;
-        while bucket < BUCKETS {
-            let mean = (3 * class + bucket + 2) / 4;
-            let least = if mean < BUCKETS { mean } else { BUCKETS - 1 };
-            mixed[class][bucket] = if class == NEW as usize { bucket } else { least } as u8;
+        while bucket < BUCKETS as u32 {
+            let mean = match class {
+                0..NEW => (3 * class + bucket + 2) / 4,
+                NEW => bucket,
+                _ => (bucket + bucket_of_level(class - NEW)) / 2,
+            };
+            let most = BUCKETS as u32 - 1;
+            mixed[class as usize][bucket as usize] = if mean < most { mean } else { most } as u8;
             bucket += 1;
         }
         class += 1;

@@ -2,7 +2,6 @@
 //!
 //! What is due from time to time has one countdown, so a miss at which nothing is due costs one subtraction.
 
-use super::note::CLASSES;
 use crate::violation::{Violation, same};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -11,7 +10,7 @@ pub(super) const EPOCHS: u32 = 32;
 /// Refreshes of each class in that time.
 const REFRESHES: u32 = 8;
 /// The hands that limit ages move on once in so many misses.
-const HAND_MISSES: u32 = 64;
+pub(super) const HAND_MISSES: u32 = 64;
 
 /// See the module's header. Counts are of misses.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -36,9 +35,9 @@ pub(super) struct Due {
 }
 
 impl Time {
-    /// The beginning, with so many slots.
-    pub fn of_slots(slots: u32) -> Self {
-        let every = [slots / EPOCHS, slots / REFRESHES / CLASSES, HAND_MISSES].map(|misses| misses.max(1));
+    /// The beginning, with so many slots and classes.
+    pub fn of_slots(slots: u32, classes: u32) -> Self {
+        let every = [slots / EPOCHS, slots / REFRESHES / classes, HAND_MISSES].map(|misses| misses.max(1));
         Self { epoch: 0, every, until: every, left: first(every) }
     }
 
@@ -81,7 +80,7 @@ mod tests {
     #[test]
     fn each_is_due_as_often_as_it_should_be() {
         for slots in [1, 100, 2016, 100_000] {
-            let mut time = Time::of_slots(slots);
+            let mut time = Time::of_slots(slots, 42);
             for miss in 1..3 * slots {
                 let due = if time.pass() { time.due() } else { Due { refresh: false, hands: false } };
                 let is_multiple = |of: u32| miss.is_multiple_of(of.max(1));

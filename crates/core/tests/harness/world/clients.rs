@@ -131,7 +131,10 @@ impl World {
                 frame.dirty = false;
             }
             self.walk_may_miss(page);
-            let got = partition!(self).evict(id(page), Lsn(version), frame.dirty, fdirty);
+            let got = match self.takes_changes && fdirty {
+                true => log(&mut partition!(self)).evict_changed(id(page), Lsn(version), frame.dirty),
+                false => partition!(self).evict(id(page), Lsn(version), frame.dirty, fdirty),
+            };
             self.model.evict(id(page), frame.dirty, fdirty, got);
             got
         };

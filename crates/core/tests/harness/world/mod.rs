@@ -154,6 +154,8 @@ pub struct World {
     held: Vec<holds::Held>,
     /// Whether the disk refuses pages; those that it refuses now, and how often one stayed for that.
     pub refuses: bool,
+    /// Changed pages enter, whatever the policy says.
+    takes_changes: bool,
     refused: BTreeSet<u32>,
     pub kept: u64,
     /// How often there was no room for that, and nothing else went on; so it is now.
@@ -242,6 +244,7 @@ impl World {
             holds: false,
             held: Vec::new(),
             refuses: false,
+            takes_changes: false,
             refused: BTreeSet::new(),
             kept: 0,
             stuck: 0,
@@ -256,6 +259,12 @@ impl World {
     /// Whether a restart must begin at the recorded front.
     pub fn needs_recorded_front(&self) -> bool {
         self.forgets_and_flushes || self.config.policy == PolicyKind::Reuse
+    }
+
+    /// Changed pages enter from now on, whatever the policy says.
+    pub fn take_changes(&mut self) {
+        self.takes_changes = true;
+        self.model.take_changes();
     }
 
     /// Runs until the choices or the steps are used up, then ends all work.
