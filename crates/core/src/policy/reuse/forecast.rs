@@ -1,10 +1,11 @@
 //! What part of a page's forecast follows its region, and not its class.
 //!
-//! Whether neighbours are popular alike differs by load, so it is learned. Of some pages it is kept what their
-//! class and their region promised, and seen whether they were used within a turn. With the outcome `o`, the
-//! class's forecast `p`, and the region's `q`, the part of least squares is the sum of (o - p) (q - p), divided
-//! by that of (q - p)². It is learned apart for clean and dirty pages, and for those that are offered and those
-//! that the ring holds: the latter have an age, which their class knows, and their region does not.
+//! Whether neighbours are popular alike differs by load, so it is learned. Of some pages it is kept what
+//! their class and their region promised, and seen whether they were used within a turn. With the outcome
+//! `o`, the class's forecast `p`, and the region's `q`, the part of least squares is the sum of
+//! (o - p) (q - p), divided by that of (q - p)². It is learned apart for clean and dirty pages, and for those
+//! that are offered and those that the ring holds: the latter have an age, which their class knows, and
+//! their region does not.
 //!
 //! A page's place in the table of samples follows from its hash. Even places are for pages that are offered,
 //! odd ones for those in the ring, so neither keeps the others out.
@@ -17,7 +18,7 @@ use crate::sections::{Carver, SectionPlan};
 use crate::violation::{Violation, same};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Pages that are watched at a time. More would cost memory, and fewer would make the part a matter of chance.
+/// Pages that are watched at a time. More would cost memory; with fewer the part would be a matter of chance.
 const SAMPLES_MAX: u32 = 512;
 /// 1 as a part.
 const WHOLE: i32 = 1 << 12;
@@ -222,8 +223,8 @@ mod tests {
 
     const SLOTS: u32 = 1024;
 
-    /// What is promised of a page of each kind, clean ones first, that its class says is used with a quarter's
-    /// probability, and its region, with none: after 200 turns in which such pages were used, or not.
+    /// What is promised of a page of each kind, clean ones first, after 200 turns in which such pages were
+    /// used, or not. By its class it is used with the probability of a quarter, by its region with none.
     fn after(is_used: bool) -> [u32; 4] {
         let mut table = vec![Sample::new_zeroed(); SAMPLES_MAX as usize];
         let (mut samples, mut forecasts) = (Samples(&mut table), Forecasts::of_slots(SLOTS));

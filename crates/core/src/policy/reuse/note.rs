@@ -5,8 +5,8 @@
 use super::hazard::{BUCKETS, Hazard, bucket};
 use super::warmth::{LEVELS, bucket_of_level};
 
-/// The class of a page that was not seen before. In the ring, those of warm regions have the classes after it,
-/// by the level of warmth.
+/// The class of a page that was not seen before. In the ring, those of warm regions have the classes after
+/// it, by the level of warmth.
 pub(super) const NEW: u32 = BUCKETS as u32;
 /// Classes, each for clean and for dirty pages: in slots, and in the ring.
 pub(super) const CLASSES_OF_SLOTS: u32 = 2 * (NEW + 1);

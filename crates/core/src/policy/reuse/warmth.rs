@@ -1,8 +1,8 @@
 //! How often the pages of each region are fetched, over a long time. A region is 32 pages in a row.
 //!
 //! Pages that are neighbours are often popular alike: those of an index, or of a month's partition. A page
-//! that returns rarely has no history of its own, and the uses of a scan's pages come and go together, so what
-//! happened last says little. The mean of a region over many turns does.
+//! that returns rarely has no history of its own, and the uses of a scan's pages come and go together, so
+//! what happened last says little. The mean of a region over many turns does.
 //!
 //! A table of counters by the hash of the region: regions may share one. A hand lets them fade, a few at each
 //! of its moves, and a total of all fetches fades with them. So the rates are right from the beginning.
