@@ -147,7 +147,8 @@ fn check(trace: &Trace, policies: [PolicyKind; 2], slots: u32) {
         result.switches.iter().for_each(|switch| println!("  {} {}", switch.after_fetches, switch.why));
     }
     for did in did {
-        assert!(did.seconds < 1.03 * best.seconds, "{did:?}, and the better policy in each half {best:?}");
+        // Two changes cost seven turns of the cache each.
+        assert!(did.seconds < 1.035 * best.seconds, "{did:?}, and the better policy in each half {best:?}");
     }
 }
 
