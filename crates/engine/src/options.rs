@@ -201,7 +201,7 @@ impl TierOptions {
             staging_groups: self.staging_groups,
             dirty_permille_max: self.dirty_permille_max,
             history: self.history,
-            proofs: self.page_format.keeps_proofs(),
+            proofs: self.page_format.keeps_proofs(self.policy.placement()),
             refusals: self.disk_errors == DiskErrors::TryAgain && self.policy.placement() == Placement::Log,
             dequeues: self.dequeues(),
             keeps_slots: self.keeps_batches(),
@@ -296,12 +296,6 @@ impl TierOptions {
                 self.policy.name()
             ));
         }
-        if self.takes_changes && self.policy.placement() != Placement::Log {
-            return refuse(format!(
-                "policy {} places pages in slots, and may keep changed pages out",
-                self.policy.name()
-            ));
-        }
         if self.write_budget.bytes_per_day.is_some() && !self.policy.facts().weighs_costs {
             return refuse(format!(
                 "a budget of writes is not possible: policy {} does not weigh what a write is worth; choose reuse or reuse-slots, or \
@@ -334,11 +328,7 @@ impl TierOptions {
             return Ok(());
         }
         let why = match self.directory() {
-            Directory::Batches | Directory::SegmentsAtShutdown if page_format.keeps_proofs() => return Ok(()),
-            _ if !page_format.keeps_proofs() => {
-                "keeps one byte of a page's version in memory, and the page has no room for the rest; choose face, face-gr, face-gsc \
-                 or reuse"
-            }
+            Directory::Batches | Directory::SegmentsAtShutdown => return Ok(()),
             Directory::None if self.mode != Mode::WriteBack => return Ok(()),
             Directory::None => {
                 "keeps dirty pages in slots, which a crash loses with their checksums; choose another mode, or slots that survive it"

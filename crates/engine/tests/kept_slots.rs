@@ -430,10 +430,6 @@ fn what_cannot_be_is_refused() {
     let options = kept(PolicyKind::Lc);
     let cases = [
         (TierOptions { mode: Mode::WriteThrough, ..options.clone() }, "write-back"),
-        (
-            TierOptions { page_format: PageFormat::Postgres, page_bytes: 8192, ..options.clone() },
-            "no room for the rest",
-        ),
         (TierOptions { keeps_slots: true, ..small(PolicyKind::FaceGsc, 96) }, "face-gsc"),
         (TierOptions { keeps_slots: true, ..small(PolicyKind::Loc, 96) }, "choose one of these: lc"),
     ];

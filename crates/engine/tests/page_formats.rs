@@ -29,7 +29,10 @@ fn policies_that_need_what_is_in_slots_refuse_raw_pages() {
             let keeps_slots = matches!(policy, PolicyKind::Tac | PolicyKind::Loc | PolicyKind::Glb);
             let dirty_slots = policy.placement() == Placement::Slots && mode == Mode::WriteBack;
             assert_eq!(raw.is_err(), keeps_slots || dirty_slots, "{} {}", policy.name(), mode.name());
-            assert_eq!(postgres.validate().is_err(), policy.placement() == Placement::Slots);
+            assert_eq!(postgres.validate().is_err(), raw.is_err(), "{} {}", policy.name(), mode.name());
+            let kept = TierOptions { keeps_slots: true, ..postgres };
+            let may_keep = policy.may_keep_slots() && mode == Mode::WriteBack;
+            assert_eq!(kept.validate().is_ok(), may_keep, "{} {}", policy.name(), mode.name());
             let told = small.validate().unwrap_err().to_string();
             assert!(told.contains("4096") && told.contains("choose 8192"), "{told}");
             if let Err(error) = raw {
@@ -57,12 +60,19 @@ fn postgresqls_pages_come_back_as_they_were() {
                 support::simulate(1, || pages_come_back(page_format, policy, mode));
             }
         }
+        for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.may_keep_slots()) {
+            support::simulate(1, || pages_come_back(page_format, policy, Mode::WriteBack));
+        }
     }
 }
 
 fn pages_come_back(page_format: PageFormat, policy: PolicyKind, mode: Mode) {
     const PAGES: u64 = 100;
-    let options = TierOptions { page_format, page_bytes: 8192, mode, ..support::small(policy, 64) };
+    let keeps_slots = policy.placement() == Placement::Slots;
+    let usual = support::small(policy, 64);
+    // Of a policy that keeps pages out, all that have changed enter, as in PostgreSQL's door.
+    let options =
+        TierOptions { page_format, page_bytes: 8192, mode, keeps_slots, takes_changes: keeps_slots, ..usual };
     let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
     let disk = Arc::new(MemoryDevice::new("disk", disk_offset(PageId(PAGES), 8192)));
     DiskLayer::create(disk.clone(), 8192).unwrap().close().unwrap();

@@ -96,7 +96,7 @@ fn page_of(page_format: PageFormat, number: u64, page_bytes: usize) -> Vec<u8> {
 /// flash that was read, in per cent.
 fn percent_read(page_format: PageFormat) -> f64 {
     let page_bytes =
-        if page_format.keeps_proofs() || page_format == PageFormat::Native { PAGE } else { 8192 };
+        page_format.page_bytes().unwrap_or(PAGE);
     let slots = (4_u64 << 30) as usize / page_bytes;
     let options = TierOptions {
         page_format,

@@ -9,13 +9,14 @@
 //!
 //! A raw page has no room for a header. Its checksum is in the slot's entry in memory, in the summary of its
 //! group and in the directory segment. It is keyed with page id and stamp, so that equal bytes of another
-//! page or of another version have another checksum. With slot placement it is keyed with the id alone: the
-//! directory in memory does not keep whole positions, and no slot outlives the open.
+//! page or of another version have another checksum. With slot placement it is keyed with the id alone, since
+//! the directory in memory does not keep whole positions. PostgreSQL's pages, which have no room for more than
+//! a checksum, have it outside as well then.
 
 use crate::checksum;
 use crate::page::{self, PageFault};
 use crate::postgres;
-use entresol_core::{Lsn, PageId, Position};
+use entresol_core::{Lsn, PageId, Placement, Position};
 use zerocopy::IntoBytes;
 
 /// See the module's header.
@@ -54,8 +55,12 @@ impl PageFormat {
     }
 
     /// Whether checksums are kept outside of the pages.
-    pub const fn keeps_proofs(self) -> bool {
-        matches!(self, PageFormat::Raw)
+    pub const fn keeps_proofs(self, placement: Placement) -> bool {
+        match (self, placement) {
+            (PageFormat::Native, _) => false,
+            (PageFormat::Raw, _) | (_, Placement::Slots) => true,
+            (PageFormat::Postgres | PageFormat::PostgresChecksums, Placement::Log) => false,
+        }
     }
 
     /// Whether a page on flash says which page and version it is, if its group's summary is lost.

@@ -396,7 +396,7 @@ impl Superblock {
             group_pages: self.group_pages,
             staging_groups: self.staging_groups,
             slots: self.slots,
-            proofs: self.page_format.keeps_proofs(),
+            proofs: self.page_format.keeps_proofs(self.policy.placement()),
             keeps_slots: matches!(self.directory_kind(), Directory::Batches),
             keeps_bases: self.keeps_bases,
             ..Config::new(self.policy, self.slots)

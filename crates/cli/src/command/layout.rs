@@ -43,7 +43,9 @@ fn fragments(slots: u32) -> FragmentConfig {
 /// Bytes of DRAM for each further slot of `policy` with such pages, counted from the types. `None`: the
 /// engine refuses them in every mode.
 fn bytes_of(policy: PolicyKind, page_format: PageFormat) -> Option<usize> {
-    let keeps_slots = |mode| page_format.keeps_proofs() && policy.may_keep_slots_in(mode);
+    let has_proofs = page_format.keeps_proofs(policy.placement());
+    let is_raw = page_format == PageFormat::Raw;
+    let keeps_slots = |mode| has_proofs && (is_raw || mode == Mode::WriteBack) && policy.may_keep_slots_in(mode);
     let options = |mode, slots| TierOptions {
         mode,
         page_format,
@@ -53,7 +55,7 @@ fn bytes_of(policy: PolicyKind, page_format: PageFormat) -> Option<usize> {
     };
     let slots = 1 << 20;
     let possible = Mode::ALL.into_iter().any(|mode| options(mode, slots).validate().is_ok());
-    let proofs = if page_format.keeps_proofs() { size_of::<u32>() } else { 0 };
+    let proofs = if has_proofs { size_of::<u32>() } else { 0 };
     possible.then(|| bytes_per_slot(policy) + proofs)
 }
 

@@ -42,7 +42,7 @@ pub(super) fn check_kept(
         let Some(view) = partition.slot(slot) else { continue };
         report.pages += 1;
         unreadable::read(flash, layout.slot_offset(slot), &mut on_flash).map_err(flash_error)?;
-        let checksum = superblock.page_format.keeps_proofs().then_some(view.proof);
+        let checksum = superblock.config().proofs.then_some(view.proof);
         let generation = slots.slot_generation(slot);
         if let Err(fault) = prove_kept(superblock, (slot, view.page), generation, checksum, &on_flash) {
             let fault = unreadable::fault_of(&on_flash, fault);
