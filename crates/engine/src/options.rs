@@ -289,10 +289,10 @@ impl TierOptions {
                 self.objects
             ));
         }
-        if self.objects > 0 && self.policy.placement() != Placement::Log {
+        if self.objects > 0 && self.policy.placement() != Placement::Log && !self.keeps_batches() {
             return refuse(format!(
-                "a table of objects is not possible: policy {} places pages in slots, and only a log tells older copies of a \
-                 page from newer ones; choose face, face-gr, face-gsc or reuse, or no objects",
+                "a table of objects is not possible: policy {} places pages in slots, and a crash would lose what is in them; choose \
+                 slots that survive it, or face, face-gr, face-gsc or reuse, or no objects",
                 self.policy.name()
             ));
         }

@@ -5,7 +5,7 @@ use crate::api::{Evicted, Fetched, PageSet, Victim};
 use crate::front_lsns::Lsns;
 use crate::interface::Deletes;
 use crate::{FlashPlace, TierError, TierOptions, front_flash};
-use entresol_core::{Mode, PageId, Route};
+use entresol_core::{Mode, PageId, Placement, Route};
 use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
 use std::cell::Cell;
@@ -149,7 +149,9 @@ impl SharedFront {
             attach.without_flash && (never_needed || matches!(error, TierError::Device { .. }))
         };
         let (device, superblock) = front_flash::open(flash.into(), attach.is_direct, goes_on)?;
-        let lsns = superblock.map(|superblock| Lsns::new(device.clone(), superblock, options.layout()));
+        // Summaries of batches have no LSNs: pages in slots are read.
+        let of_log = superblock.filter(|_| options.policy.placement() == Placement::Log);
+        let lsns = of_log.map(|superblock| Lsns::new(device.clone(), superblock, options.layout()));
         let of_flash = superblock.map(|superblock| {
             (superblock.stamps(), Opened { cache: superblock.cache, epoch: superblock.epoch })
         });
@@ -395,6 +397,12 @@ impl SharedFront {
         self.forget(page, page).map(drop)
     }
 
+    /// As [`SharedFront::take_out`], of each page from `first` to `last`.
+    fn take_out_all(&self, first: PageId, last: PageId) -> Result<(), TierError> {
+        self.destage(&PageSet::Range(first, last))?;
+        self.forget(first, last).map(drop)
+    }
+
     /// The reason why a request failed.
     fn could_not(&self) -> TierError {
         self.access.signals.check_running().err().unwrap_or_else(|| {
@@ -439,14 +447,18 @@ impl Deletes for SharedFront {
         self.access.forgets.forget_range((first, last))
     }
 
-    /// `make_dead` does not use this front. If it fails, the cache is given up, and must be opened again.
+    /// `make_dead` does not use this front. If it fails, the cache is given up, and must be opened again. In
+    /// slots, where an older version cannot be kept for that case, the pages are brought to disk before.
     fn forget_for<E: From<TierError>>(
         &self,
         first: PageId,
         last: PageId,
         make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let made = self.access.forgets.forget_for((first, last), make_dead);
+        let made = match self.access.directory.is_log() {
+            true => self.access.forgets.forget_for((first, last), make_dead),
+            false => self.take_out_all(first, last).map_err(E::from).and_then(|()| make_dead()),
+        };
         self.service.notify_all();
         made
     }

@@ -7,7 +7,7 @@ use entresol_core::{BATCHES_MAX, DurableBatches, OlderSlot, PageId, PolicyKind, 
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{DiskLayer, DurableGroup, FlashTier, Layer, Mode, TierError, TierOptions};
 use entresol_format::batch::{self, Changes, Head, Placed};
-use entresol_format::{BLOCK_BYTES, PageFormat, checksum, page, segment};
+use entresol_format::{BLOCK_BYTES, checksum, page, segment};
 use kept::{
     Devices, PAGES, after_a_crash, block_of, crashed, create, flip, free_slots, kept, on_flash, summaries,
     write_all,

@@ -95,8 +95,7 @@ fn page_of(page_format: PageFormat, number: u64, page_bytes: usize) -> Vec<u8> {
 /// Fills a cache of 4 GiB up to the last group, lets the power fail, opens it, and returns the share of the
 /// flash that was read, in per cent.
 fn percent_read(page_format: PageFormat) -> f64 {
-    let page_bytes =
-        page_format.page_bytes().unwrap_or(PAGE);
+    let page_bytes = page_format.page_bytes().unwrap_or(PAGE);
     let slots = (4_u64 << 30) as usize / page_bytes;
     let options = TierOptions {
         page_format,

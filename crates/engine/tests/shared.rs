@@ -15,7 +15,7 @@ use entresol_runtime::rng::Rng;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use support::shared::{PAGES, World, put};
+use support::shared::{PAGES, World, put, survivors};
 use support::{PAGE, build, refusal, small, victim};
 
 const FRONTS: u64 = 4;
@@ -35,7 +35,7 @@ fn client(world: &World, id: u64) -> Vec<u64> {
         let (is_cached, found) = world.fetch(&front, page, &mut buffer);
         match *newest {
             0 => assert!(!is_cached, "page {page} was forgotten"),
-            newest => assert_eq!(found, newest, "page {page}"),
+            newest => assert_eq!(found, newest, "{}: page {page}", world.options.policy.name()),
         }
         match rng.below(8) {
             0 if is_cached => {
@@ -60,8 +60,9 @@ fn client(world: &World, id: u64) -> Vec<u64> {
 
 #[test]
 fn fronts_use_one_cache_and_what_they_leave_is_there_after_a_restart() {
-    for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
-        let world = World::new(small(policy, 96));
+    for options in survivors() {
+        let policy = options.policy;
+        let world = World::new(options);
         let tier = world.create();
         let versions: Vec<Vec<u64>> = std::thread::scope(|scope| {
             let clients: Vec<_> = (0..FRONTS)

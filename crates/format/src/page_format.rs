@@ -10,8 +10,8 @@
 //! A raw page has no room for a header. Its checksum is in the slot's entry in memory, in the summary of its
 //! group and in the directory segment. It is keyed with page id and stamp, so that equal bytes of another
 //! page or of another version have another checksum. With slot placement it is keyed with the id alone, since
-//! the directory in memory does not keep whole positions. PostgreSQL's pages, which have no room for more than
-//! a checksum, have it outside as well then.
+//! the directory in memory does not keep whole positions. PostgreSQL's pages, which have no room for more
+//! than a checksum, have it outside as well then.
 
 use crate::checksum;
 use crate::page::{self, PageFault};

@@ -314,7 +314,7 @@ impl Superblock {
         if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {
             return impossible("segment entries", self.segment_entries.into());
         }
-        if self.objects > OBJECTS_MAX || self.objects > 0 && self.policy.placement() != Placement::Log {
+        if self.objects > OBJECTS_MAX || self.objects > 0 && !self.survives_a_crash() {
             return impossible("objects", self.objects.into());
         }
         if self.batches >= crate::block::SEQUENCE_MAX {
@@ -377,6 +377,11 @@ impl Superblock {
     /// Otherwise the cache could be given to another disk, and the first disk could not be opened any more.
     pub fn is_needed(&self) -> bool {
         self.keeps_dirty() && !self.released
+    }
+
+    /// Whether what is on it survives a crash as a whole: in a log, or in slots that are kept.
+    fn survives_a_crash(&self) -> bool {
+        self.policy.placement() == Placement::Log || self.mode == Mode::WriteBack && self.keeps_slots
     }
 
     /// Whether dirty pages on it survive a crash.

@@ -346,7 +346,8 @@ fn nothing_on_flash_overlaps() {
     let kept = kept.map(|policy| (policy, PageFormat::Raw, Directory::SegmentsAtShutdown));
     let all = all.map(|(policy, format)| (policy, format, policy.directory())).chain(kept);
     for (policy, page_format, directory) in all {
-        let config = Config { proofs: page_format.keeps_proofs(policy.placement()), ..Config::new(policy, 6400) };
+        let config =
+            Config { proofs: page_format.keeps_proofs(policy.placement()), ..Config::new(policy, 6400) };
         // Only a log has a table of objects.
         let objects = if policy.placement() == Placement::Log { 7 } else { 0 };
         let layout = Layout::new(&config, directory, page_format, 8192, 640, objects);

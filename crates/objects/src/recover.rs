@@ -129,6 +129,11 @@ impl<'r> Recovered<'r> {
         self.objects.is_dead(page, position)
     }
 
+    /// As [`Objects::locator`].
+    pub fn locator(&self, object: ObjectId) -> Option<&crate::Locator> {
+        self.objects.locator(object)
+    }
+
     /// As [`Objects::lookup`].
     pub fn lookup(&self, locator: &crate::Locator) -> Option<ObjectId> {
         self.objects.lookup(locator)

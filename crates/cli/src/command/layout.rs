@@ -45,7 +45,8 @@ fn fragments(slots: u32) -> FragmentConfig {
 fn bytes_of(policy: PolicyKind, page_format: PageFormat) -> Option<usize> {
     let has_proofs = page_format.keeps_proofs(policy.placement());
     let is_raw = page_format == PageFormat::Raw;
-    let keeps_slots = |mode| has_proofs && (is_raw || mode == Mode::WriteBack) && policy.may_keep_slots_in(mode);
+    let keeps_slots =
+        |mode| has_proofs && (is_raw || mode == Mode::WriteBack) && policy.may_keep_slots_in(mode);
     let options = |mode, slots| TierOptions {
         mode,
         page_format,

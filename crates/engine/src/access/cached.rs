@@ -2,7 +2,7 @@
 //! after every [`PLACES_AT_ONCE`] places.
 
 use super::Base;
-use super::dead::{is_dead, living};
+use super::dead::{is_dead, is_retired, living};
 use super::directory::Directory;
 use crate::TierError;
 use arrayvec::ArrayVec;
@@ -35,7 +35,7 @@ fn found_alive(
     let found = partition.peek(page);
     match found {
         Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. } => {
-            let is_dead = objects.is_some_and(|objects| is_dead(objects, page, &found));
+            let is_dead = objects.is_some_and(|objects| is_dead(partition, objects, page, &found));
             (!is_dead).then_some((page, dirty))
         }
         Lookup::Absent => None,
@@ -165,12 +165,29 @@ impl CachedPages {
     pub(super) fn walk(
         &self,
         (first, last): (PageId, PageId),
+        meet: impl FnMut(PageId) -> Result<(), TierError>,
+    ) -> Result<(), TierError> {
+        self.walk_those(|page, _| (first..=last).contains(&page), meet)
+    }
+
+    /// As [`CachedPages::walk`], each cached page of an object that was retired.
+    pub(super) fn walk_retired(
+        &self,
+        meet: impl FnMut(PageId) -> Result<(), TierError>,
+    ) -> Result<(), TierError> {
+        self.walk_those(|page, objects| objects.is_some_and(|objects| is_retired(objects, page)), meet)
+    }
+
+    fn walk_those(
+        &self,
+        is_wanted: impl Fn(PageId, Option<&Objects<'_>>) -> bool,
         mut meet: impl FnMut(PageId) -> Result<(), TierError>,
     ) -> Result<(), TierError> {
         let (mut walk, mut some) = (Walk::default(), Vec::with_capacity(PLACES_AT_ONCE as usize));
         loop {
-            let goes_on = self.directory.with(|partition| {
-                let take = |page| some.extend((first..=last).contains(&page).then_some(page));
+            let goes_on = self.directory.with_objects(|partition, objects| {
+                let objects = objects.as_deref();
+                let take = |page| some.extend(is_wanted(page, objects).then_some(page));
                 partition.walk(&mut walk, PLACES_AT_ONCE, take)
             })?;
             some.drain(..).try_for_each(&mut meet)?;

@@ -1,17 +1,31 @@
 //! Pages that are dead by the table of objects: their object was retired, or they were cut off it. Their
 //! copies may still be in the directory.
+//!
+//! Slots keep no positions, so there the table says only which objects are retired. Pages that are cut off
+//! are deleted at once, and those of a retired object before its number is given to another one.
 
 use entresol_core::{Generation, Lookup, PageId, Partition};
-use entresol_objects::Objects;
+use entresol_objects::{ObjectId, Objects};
 
 /// Whether what was found is dead by the table.
-pub(super) fn is_dead(objects: &Objects<'_>, page: PageId, found: &Lookup) -> bool {
+pub(super) fn is_dead(
+    partition: &Partition<'_>,
+    objects: &Objects<'_>,
+    page: PageId,
+    found: &Lookup,
+) -> bool {
     match found {
         Lookup::Absent => false,
+        _ if partition.log().is_none() => is_retired(objects, page),
         Lookup::Staged { position, .. } => objects.is_dead(page, *position),
         Lookup::Flash { generation: Generation::Exact(position), .. } => objects.is_dead(page, *position),
-        Lookup::Flash { .. } => unreachable!("a cache with objects has log placement"),
+        Lookup::Flash { .. } => unreachable!("a log has whole positions"),
     }
+}
+
+/// Whether the page is of no live object.
+pub(super) fn is_retired(objects: &Objects<'_>, page: PageId) -> bool {
+    objects.locator(ObjectId(page.object())).is_none()
 }
 
 /// The page that `look_up` gives, unless its object is retired or it was cut off.
@@ -23,7 +37,7 @@ pub(super) fn living(
 ) -> Lookup {
     let found = look_up(partition);
     match objects {
-        Some(objects) if is_dead(objects, page, &found) => Lookup::Absent,
+        Some(objects) if is_dead(partition, objects, page, &found) => Lookup::Absent,
         _ => found,
     }
 }

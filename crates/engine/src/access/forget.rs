@@ -80,6 +80,14 @@ impl Forgets {
         Ok(found)
     }
 
+    /// Forgets all pages of objects that were retired, of a cache with slots.
+    pub(crate) fn forget_retired(&self) -> Result<(), TierError> {
+        self.cached.walk_retired(|page| {
+            let mut deletion = self.directory.with(|partition| Deletion::of_dead(page, page, partition))?;
+            self.delete(&mut deletion).map(drop)
+        })
+    }
+
     /// Goes on with the deletion of a process that died in it.
     pub(crate) fn forget_on(&self, cause: u64) -> Result<(), TierError> {
         let resumed = self.directory.with(|partition| Deletion::resume(partition.log()?, cause))?;

@@ -3,6 +3,9 @@
 //!
 //! Invariant: when a request to retire or cut returns, readers miss the dead pages, and no older version of
 //! one is on its way to disk. So the caller may use their places on disk again.
+//!
+//! In slots, which have no positions, dead pages are deleted one by one: a request costs a walk over the
+//! directory.
 
 use super::Base;
 use super::directory::Directory;
@@ -108,7 +111,10 @@ impl ObjectTable {
             self.directory.object_changed(objects, object);
             retired
         })?;
-        self.wait_for_dequeues(object.page(0), object.page(LAST_PAGE))?;
+        match self.directory.is_log() {
+            true => self.wait_for_dequeues(object.page(0), object.page(LAST_PAGE))?,
+            false => self.forgets.forget_range((object.page(0), object.page(LAST_PAGE))).map(drop)?,
+        }
         Ok(retired)
     }
 
@@ -121,13 +127,19 @@ impl ObjectTable {
             retired
         })?;
         // Also if there were none: an earlier call may have been interrupted while it waited.
-        self.wait_for_dequeues(PageId(0), PageId(u64::MAX))?;
+        match self.directory.is_log() {
+            true => self.wait_for_dequeues(PageId(0), PageId(u64::MAX))?,
+            false => self.forgets.forget_retired()?,
+        }
         Ok(retired)
     }
 
     /// The pages of `object` from `number` on are dead. Such pages that enter later live.
     pub(crate) fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
         let pages = (object.page(number), object.page(LAST_PAGE));
+        if !self.directory.is_log() {
+            return self.forgets.forget_range(pages).map(drop);
+        }
         let outcome = self.with_table(|partition, objects| {
             self.order.all_change();
             let outcome = objects.cut(object, number, rear(partition));
@@ -157,6 +169,23 @@ impl ObjectTable {
             self.signals.background.notify_one();
             self.signals.await_progress(seen)?;
         }
+    }
+
+    /// In slots: frees the numbers of objects that were retired, when no page of one can be found on flash
+    /// any more, also after a crash. `records_durable` makes durable which slots were emptied so far.
+    pub(crate) fn free_numbers(
+        &self,
+        records_durable: impl FnOnce() -> Result<(), TierError>,
+    ) -> Result<(), TierError> {
+        let usage = self.usage().unwrap_or_default();
+        if usage.retired == 0 {
+            return Ok(());
+        }
+        // Those with a lower rear were retired before. Of one with this rear that is not known.
+        let rear = self.directory.with(|partition| rear(partition))?;
+        self.forgets.forget_retired()?;
+        records_durable()?;
+        self.with_table(|_, objects| objects.front_passed(Position(rear.0.saturating_sub(1)))).map(drop)
     }
 
     /// The records of forgotten pages before number `records` are durable, and one that all positions below

@@ -207,8 +207,11 @@ pub(crate) fn segment_bytes(options: &TierOptions, fronts: u32) -> Result<usize,
 pub(crate) fn check(options: &TierOptions) -> Result<(), TierError> {
     let refuse = |why: &str| Err(TierError::Config(format!("processes cannot share this cache: {why}")));
     options.validate()?;
-    if options.policy.placement() != Placement::Log {
-        return refuse("its policy places pages in slots; choose face, face-gr, face-gsc or reuse");
+    if options.policy.placement() != Placement::Log && !options.keeps_batches() {
+        return refuse(
+            "its policy places pages in slots, and a crash would lose what is in them; choose slots that survive it, in write-back \
+             mode, or face, face-gr, face-gsc or reuse",
+        );
     }
     if options.keeps_changes_out() && !options.disk_may_lack() {
         return refuse(

@@ -166,9 +166,10 @@ impl Staging {
         pages: &[WritePage],
         stamp: impl Fn(Position) -> Position,
     ) -> Result<(), TierError> {
-        let (Some(shared), Some(first)) = (&self.shared, pages.first()) else { return Ok(()) };
-        let mut copies = self.groups[self.place(first.frame).0].write();
+        let Some(shared) = &self.shared else { return Ok(()) };
         for page in pages {
+            // A batch of slots has pages of several groups.
+            let mut copies = self.groups[self.place(page.frame).0].write();
             let (group, at) = shared.group(page.frame)?;
             let content = group.content(at);
             let range = copies.range(at);

@@ -14,6 +14,7 @@
 //!   enters: once `D` has passed the batch, it would be trusted. It does so, too, if one block alone tells of
 //!   a batch, as after most power failures.
 
+use super::objects::{Found, RestoredTable};
 use super::segments::decode_segment;
 use super::slots::RestoredSlots;
 use super::{known_flushed, tell_cut_off};
@@ -21,17 +22,21 @@ use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::options::Flushed;
-use crate::region::Region;
+use crate::region::{Region, objects_config};
 use crate::scan::BATCH;
 use crate::{OpenReport, TierError, TierOptions, points, unreadable};
-use entresol_core::{BATCHES_MAX, DurableBatches, OlderSlot, PageId, Position, SlotId, SlotView};
+use entresol_core::{
+    BATCHES_MAX, DurableBatches, Forget, OlderSlot, PageId, Position, SlotId, SlotView, Walk,
+};
 use entresol_device::Device;
 use entresol_format::batch::{self, Changes, Placed};
 use entresol_format::losses::Loss;
+use entresol_format::owners_log::LogPosition;
 use entresol_format::page::{self, PageFault};
 use entresol_format::segment::{self, COPIES_OF_SLOTS, Head};
 use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, Layout, PageFormat};
+use entresol_objects::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -82,7 +87,7 @@ pub(crate) struct FoundSegment {
 }
 
 /// What is in a slot: its page, and the low byte of the last stamp, if it is known.
-type Found = (Option<SlotView>, Option<u8>);
+type InSlot = (Option<SlotView>, Option<u8>);
 
 /// Reads the flash.
 struct Reader<'a> {
@@ -97,6 +102,7 @@ struct Reader<'a> {
 }
 
 /// The batches on flash.
+#[derive(Default)]
 struct Batches {
     /// What they change, by their numbers.
     changes: BTreeMap<u64, Changes>,
@@ -106,6 +112,8 @@ struct Batches {
     durable: u64,
     /// After the last of them.
     next: u64,
+    /// The greatest position in the owner's log that one of them tells.
+    log: LogPosition,
 }
 
 impl Batches {
@@ -142,7 +150,7 @@ pub(crate) fn restore(
     let layout = options.layout();
     let mut reader = Reader { flash, superblock, layout, is_torn: false, faults: Vec::new(), report };
     let mut segments = Vec::new();
-    let mut slots: Vec<Found> = Vec::with_capacity(options.slots as usize);
+    let mut slots: Vec<InSlot> = Vec::with_capacity(options.slots as usize);
     for number in 0..layout.segments_of_slots() {
         let (segment, found) = reader.segment(number)?;
         segments.push(segment);
@@ -193,6 +201,7 @@ pub(crate) fn restore(
     let entries = slots.iter().filter(|(view, _)| view.is_some()).count();
     let mut region = Region::new(options, superblock.cache)?;
     fill(&mut region, superblock, &slots, batches.next)?;
+    let table = reader.objects(options, &mut region, batches.next == 0)?;
     let occupancy = region.partition().occupancy();
     let (dirty, torn) = (occupancy.dirty.into(), missing.len() as u64);
     let found = &mut *reader.report;
@@ -203,7 +212,8 @@ pub(crate) fn restore(
     let rewrites_segments = !missing.is_empty() || reader.is_torn || batches.are_told_once(needed);
     let counted = counted(needed..batches.next, &missing);
     let kept = KeptSlots { segments, next: batches.next, missing, counted, rewrites_segments };
-    Ok(RestoredSlots::of_batches(region, kept))
+    let log = if superblock.log.lsn > batches.log.lsn { superblock.log } else { batches.log };
+    Ok(RestoredSlots::of_batches(region, kept, table.snapshot, log))
 }
 
 /// The batches of a range but those that are `missing`. If these are more than can have been under way, the
@@ -220,12 +230,12 @@ fn counted(range: Range<u64>, missing: &[u64]) -> DurableBatches {
 /// brought pages, which have not left. (A segment may tell of later batches.) False: a page comes to such a
 /// slot, so the batch that moved the other one is missing.
 fn apply(
-    slots: &mut [Found],
+    slots: &mut [InSlot],
     occupied: &mut BTreeSet<SlotId>,
     changes: &Changes,
     is_news: impl Fn(SlotId) -> bool,
 ) -> bool {
-    let set = |slots: &mut [Found], slot: SlotId, view: Option<SlotView>, generation: Option<u8>| {
+    let set = |slots: &mut [InSlot], slot: SlotId, view: Option<SlotView>, generation: Option<u8>| {
         if let Some(found) = slots.get_mut(slot.0 as usize).filter(|_| is_news(slot)) {
             *found = (view, generation.or(found.1));
         }
@@ -249,7 +259,7 @@ fn apply(
 }
 
 /// Fills the directory.
-fn fill(region: &mut Region, superblock: &Superblock, slots: &[Found], next: u64) -> Result<(), TierError> {
+fn fill(region: &mut Region, superblock: &Superblock, slots: &[InSlot], next: u64) -> Result<(), TierError> {
     let mut partition = region.partition();
     let restored = partition.slots_mut().expect("the cache that is found is in slots");
     restored.restore_slots_begin(superblock.next_positions());
@@ -293,10 +303,45 @@ fn twice(page: PageId, superblock: &Superblock) -> TierError {
 }
 
 impl Reader<'_> {
+    /// Brings back the table of objects, if there is one, and drops the pages of those that were retired: a
+    /// durable summary says so before their numbers are given to others.
+    fn objects(
+        &mut self,
+        options: &TierOptions,
+        region: &mut Region,
+        is_new: bool,
+    ) -> Result<RestoredTable, TierError> {
+        let Some(config) = objects_config(options, self.superblock.cache) else {
+            return Ok(RestoredTable::default());
+        };
+        let rear = region.partition().window().1;
+        let found = Found {
+            flash: self.flash,
+            layout: &self.layout,
+            config: &config,
+            was_closed: self.superblock.clean,
+            is_new,
+            window: (Position(0), rear),
+        };
+        let table = found.restore(region, |partition, recovered| {
+            let is_retired = |page: PageId| recovered.locator(ObjectId(page.object())).is_none();
+            let mut retired = Vec::new();
+            let take = |page| retired.extend(is_retired(page).then_some(page));
+            partition.walk(&mut Walk::default(), u32::MAX, take);
+            for page in retired {
+                let gone = partition.forget(page, page, 0);
+                debug_assert_ne!(gone, Forget::Full, "no page of a cache that is restored is busy");
+            }
+        })?;
+        self.report.bytes_read += table.bytes;
+        self.report.notices.extend(table.notices.iter().cloned());
+        Ok(table)
+    }
+
     /// The newer whole copy of a segment, and what it says of its slots. Nothing is known of one that was
     /// never written.
-    fn segment(&mut self, number: u64) -> Result<(FoundSegment, Vec<Found>), TierError> {
-        let mut newest: Option<(FoundSegment, Vec<Found>)> = None;
+    fn segment(&mut self, number: u64) -> Result<(FoundSegment, Vec<InSlot>), TierError> {
+        let mut newest: Option<(FoundSegment, Vec<InSlot>)> = None;
         let mut bytes = AlignedBuffer::new(self.layout.segment_bytes() as usize);
         let mut faults = Vec::new();
         for copy in 0..COPIES_OF_SLOTS {
@@ -334,7 +379,7 @@ impl Reader<'_> {
     /// `known`: how far the cache was flushed.
     fn batches(&mut self, known: Option<Flushed>) -> Result<Batches, TierError> {
         let places = self.layout.batch_places();
-        let mut batches = Batches { changes: BTreeMap::new(), told: BTreeMap::new(), durable: 0, next: 0 };
+        let mut batches = Batches::default();
         let mut blocks = AlignedBuffer::new(BATCH * BLOCK_BYTES);
         let mut place = 0;
         while place < places {
@@ -367,6 +412,9 @@ impl Reader<'_> {
         self.report.summaries_read += 1;
         batches.durable = batches.durable.max(head.durable);
         batches.next = batches.next.max(head.number + 1);
+        if head.log.lsn > batches.log.lsn {
+            batches.log = head.log;
+        }
         batches.changes.insert(head.number, changes);
         *batches.told.entry(head.number).or_default() += 1;
         if let Some((number, repeated)) = repeated {

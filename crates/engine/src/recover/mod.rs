@@ -56,7 +56,8 @@ use std::sync::Arc;
 
 pub(crate) use batches::{KeptSlots, prove_kept};
 use directory::Filled;
-pub(crate) use objects::{ObjectBlocks, RestoredNames, SnapshotCopy, log_offset, snapshot_offset};
+use objects::Found;
+pub(crate) use objects::{RestoredNames, SnapshotCopy, log_offset, snapshot_offset};
 pub(crate) use segments::read_segment;
 pub(crate) use slots::{RestoredSlots, read_directory, restore_slots};
 pub(crate) use tail::Scan;
@@ -173,19 +174,23 @@ fn restore_objects(
     config: &ObjectsConfig,
     region: &mut Region,
 ) -> Result<(RestoredNames, Option<SnapshotCopy>), TierError> {
-    let blocks = ObjectBlocks::read(reader.flash, &reader.layout, config)?;
-    reader.bytes_read += blocks.bytes();
-    let (mut partition, table) = region.split();
-    let Some(recovered) = blocks.recover(table, config, scan.rear == Position(0))? else {
-        return Ok(Default::default());
+    let found = Found {
+        flash: reader.flash,
+        layout: &reader.layout,
+        config,
+        was_closed: reader.superblock.clean,
+        is_new: scan.rear == Position(0),
+        window: (scan.front, scan.rear),
     };
-    let entries = 0..partition.entries();
-    if let Some(log) = partition.log_mut() {
-        log.drop_dead(entries, |page, position| recovered.is_dead(page, position));
-    }
-    reader.notices.extend(blocks.notices(&recovered, reader.superblock.clean));
-    let repair = blocks.repair(&recovered, &reader.layout, config);
-    Ok((RestoredNames::of(&recovered.resume(scan.front, scan.rear)), repair))
+    let table = found.restore(region, |partition, recovered| {
+        let entries = 0..partition.entries();
+        if let Some(log) = partition.log_mut() {
+            log.drop_dead(entries, |page, position| recovered.is_dead(page, position));
+        }
+    })?;
+    reader.bytes_read += table.bytes;
+    reader.notices.extend(table.notices);
+    Ok((table.names, table.snapshot))
 }
 
 impl Restored {
@@ -230,12 +235,7 @@ impl Restored {
         superblock: &Superblock,
         layout: &Layout,
     ) -> Result<(), TierError> {
-        if let Some(SnapshotCopy { offset, bytes }) = &self.snapshot {
-            // The next snapshot is written over the older one, so both copies of this one must be whole.
-            points::SNAPSHOT_REPAIRED.reach();
-            flash.write(*offset, bytes).map_err(flash_error)?;
-            flash.sync().map_err(flash_error)?;
-        }
+        self.snapshot.iter().try_for_each(|snapshot| snapshot.repair(flash))?;
         if self.repairs.is_empty() && self.erased.is_empty() {
             return Ok(());
         }

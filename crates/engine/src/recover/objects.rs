@@ -3,7 +3,9 @@
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::names::Names;
+use crate::region::Region;
 use crate::{TierError, points, unreadable};
+use entresol_core::{Partition, Position};
 use entresol_device::Device;
 use entresol_format::{BLOCK_BYTES, Layout};
 use entresol_objects::{
@@ -123,9 +125,64 @@ impl ObjectBlocks {
 /// A copy of a snapshot that is to be written.
 pub(crate) struct SnapshotCopy {
     /// Where it belongs, in bytes.
-    pub offset: u64,
+    offset: u64,
     /// The whole snapshot, from the other copy.
-    pub bytes: AlignedBuffer,
+    bytes: AlignedBuffer,
+}
+
+impl SnapshotCopy {
+    /// The next snapshot is written over the older one, so both copies of this one must be whole.
+    pub(crate) fn repair(&self, flash: &dyn Device) -> Result<(), TierError> {
+        points::SNAPSHOT_REPAIRED.reach();
+        flash.write(self.offset, &self.bytes).map_err(flash_error)?;
+        flash.sync().map_err(flash_error)
+    }
+}
+
+/// A cache that was found, whose table is to be brought back.
+pub(crate) struct Found<'a> {
+    pub flash: &'a dyn Device,
+    pub layout: &'a Layout,
+    pub config: &'a ObjectsConfig,
+    /// It was closed.
+    pub was_closed: bool,
+    /// No page of it ever had a position.
+    pub is_new: bool,
+    /// All positions below the first are gone, and the second is the next one.
+    pub window: (Position, Position),
+}
+
+/// A table that was brought back.
+#[derive(Default)]
+pub(crate) struct RestoredTable {
+    /// What its objects are called.
+    pub names: RestoredNames,
+    /// The copy of its newest snapshot that is not whole.
+    pub snapshot: Option<SnapshotCopy>,
+    pub notices: Vec<String>,
+    /// Bytes that were read.
+    pub bytes: u64,
+}
+
+impl Found<'_> {
+    /// Brings back the table in `region`; `drop_dead` drops the pages there that it calls dead.
+    pub(crate) fn restore(
+        &self,
+        region: &mut Region,
+        drop_dead: impl FnOnce(&mut Partition<'_>, &Recovered<'_>),
+    ) -> Result<RestoredTable, TierError> {
+        let blocks = ObjectBlocks::read(self.flash, self.layout, self.config)?;
+        let bytes = blocks.bytes();
+        let (mut partition, table) = region.split();
+        let Some(recovered) = blocks.recover(table, self.config, self.is_new)? else {
+            return Ok(RestoredTable { bytes, ..RestoredTable::default() });
+        };
+        drop_dead(&mut partition, &recovered);
+        let notices = blocks.notices(&recovered, self.was_closed);
+        let snapshot = blocks.repair(&recovered, self.layout, self.config);
+        let names = RestoredNames::of(&recovered.resume(self.window.0, self.window.1));
+        Ok(RestoredTable { names, snapshot, notices, bytes })
+    }
 }
 
 /// What the objects were called when the table was brought back.

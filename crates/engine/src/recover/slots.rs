@@ -9,6 +9,7 @@
 
 use super::at_shutdown;
 use super::batches::{self, KeptSlots};
+use super::objects::SnapshotCopy;
 use crate::api::Materialised;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
@@ -16,6 +17,7 @@ use crate::region::Region;
 use crate::{OpenReport, TierError, TierOptions, points, unreadable};
 use entresol_core::{Directory, Lsn, Mode, Position, SlotId, Slots};
 use entresol_device::Device;
+use entresol_format::owners_log::LogPosition;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, BlockFault, Layout, checksum, temperatures};
@@ -36,6 +38,10 @@ pub(crate) struct RestoredSlots {
     pub kept: Option<KeptSlots>,
     /// Its dirty pages.
     pub materialised: Materialised,
+    /// The copy of the newest snapshot of the table of objects that is not whole.
+    snapshot: Option<SnapshotCopy>,
+    /// The greatest position in the owner's log that is on flash.
+    pub log: LogPosition,
 }
 
 /// Brings back what `superblock` leads to; `None` if nothing survives.
@@ -97,22 +103,38 @@ pub(crate) fn restore_slots(
     let is_of_shutdown = superblock.policy.directory() == Directory::AtShutdown;
     let end = (is_complete && is_of_shutdown).then_some(Lsn(superblock.marks[0]));
     let (first, materialised) = (superblock.session_rear, Materialised { dirty: report.dirty, end });
-    Ok(Some(RestoredSlots { region, blocks, damaged, temperatures_written, first, kept: None, materialised }))
+    let restored = RestoredSlots::of_region(region);
+    Ok(Some(RestoredSlots { blocks, damaged, temperatures_written, first, materialised, ..restored }))
 }
 
 impl RestoredSlots {
     /// Of segments and batches.
-    pub(super) fn of_batches(region: Region, kept: KeptSlots) -> Self {
-        let (blocks, damaged, kept) = (None, Vec::new(), Some(kept));
-        let (first, materialised) = (Position(0), Materialised::default());
-        Self { region, blocks, damaged, temperatures_written: 0, first, kept, materialised }
+    pub(super) fn of_batches(
+        region: Region,
+        kept: KeptSlots,
+        snapshot: Option<SnapshotCopy>,
+        log: LogPosition,
+    ) -> Self {
+        Self { kept: Some(kept), snapshot, log, ..Self::of_region(region) }
     }
 
     /// Of segments that a shutdown has written.
     pub(super) fn of_shutdown(region: Region, temperatures_written: u64) -> Self {
-        let (blocks, damaged, kept) = (None, Vec::new(), None);
-        let (first, materialised) = (Position(0), Materialised::default());
-        Self { region, blocks, damaged, temperatures_written, first, kept, materialised }
+        Self { temperatures_written, ..Self::of_region(region) }
+    }
+
+    fn of_region(region: Region) -> Self {
+        Self {
+            region,
+            blocks: None,
+            damaged: Vec::new(),
+            temperatures_written: 0,
+            first: Position(0),
+            kept: None,
+            materialised: Materialised::default(),
+            snapshot: None,
+            log: LogPosition::default(),
+        }
     }
 
     /// The disk has everything: entries that are dirty on flash were copied there since they were written.
@@ -122,9 +144,11 @@ impl RestoredSlots {
         }
     }
 
-    /// Writes durably that what was damaged is empty. Nobody invalidates entries that are not known, so were
+    /// Writes the newest snapshot of the table of objects where it is not whole, and durably that what was
+    /// damaged is empty. Nobody invalidates entries that are not known, so were
     /// such a block read again by the next open, its pages would come back in older versions.
     pub(crate) fn repair(&self, flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
+        self.snapshot.iter().try_for_each(|snapshot| snapshot.repair(flash))?;
         let Some(blocks) = self.blocks.as_ref().filter(|_| !self.damaged.is_empty()) else { return Ok(()) };
         points::DIRECTORY_REPAIRED.reach();
         for number in &self.damaged {

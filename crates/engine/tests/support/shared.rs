@@ -1,7 +1,7 @@
 //! A cache in files, that other processes attach.
 
-use super::{PAGE, build, load, version, victim};
-use entresol_core::PageId;
+use super::{PAGE, build, load, small, version, victim};
+use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
     AttachOptions, DiskLayer, FlashTier, Handed, Layer, SharedFront, Sharing, TierError, TierOptions,
@@ -82,4 +82,13 @@ impl World {
 pub fn put(front: &SharedFront, page: PageId, version: u64) {
     let handed = front.evict(victim(page, version, true, true), &build(page, version)).unwrap();
     assert!(matches!(handed, Handed::Taken(evicted) if evicted.dirty), "{handed:?}");
+}
+
+/// Small caches that processes can share: of a log, and of each policy whose slots survive a crash.
+pub fn survivors() -> impl Iterator<Item = TierOptions> {
+    let of_log = [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc].map(|policy| small(policy, 96));
+    let in_slots = PolicyKind::ALL.into_iter().filter(|policy| policy.may_keep_slots());
+    let in_slots =
+        in_slots.map(|policy| TierOptions { keeps_slots: true, takes_changes: true, ..small(policy, 96) });
+    of_log.into_iter().chain(in_slots)
 }

@@ -88,6 +88,8 @@ impl Slots<'_> {
     /// A changed page is evicted from DRAM and enters, whatever the policy says: its driver can write it to
     /// flash only.
     pub fn evict_changed(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
+        // The policy learns of it as of any other.
+        let _ = self.contents.decide(&Offer { page, dirty, fdirty: true });
         self.enter(page, lsn, dirty, page.0 << 1 | 1)
     }
 

@@ -21,6 +21,7 @@ use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
 use entresol_format::losses::{Loss, Losses};
+use entresol_format::owners_log::LogPosition;
 use entresol_format::superblock::Superblock;
 use entresol_runtime::now;
 use std::sync::Arc;
@@ -217,6 +218,12 @@ fn read(
                 slots.are_clean();
                 report.dirty = 0;
             }
+            if let (Some(log), Some(slots)) = (home.log(), &slots)
+                && plan.is_of_this_disk()
+                && options.keeps_batches()
+            {
+                prove_log(log, slots.log, superblock)?;
+            }
             Ok(slots.map_or(ReadBack::Nothing, ReadBack::Slots))
         }
         ToRead::Log => {
@@ -224,7 +231,7 @@ fn read(
             if let Some(log) = home.log()
                 && plan.is_of_this_disk()
             {
-                prove_log(log, &restored, superblock)?;
+                prove_log(log, restored.log, superblock)?;
             }
             if is_clean {
                 points::OPEN_CLEAN.reach();
@@ -251,10 +258,10 @@ fn read(
 }
 
 /// Proves that the owner's log is the one that the cache depends on.
-fn prove_log(log: &dyn OwnersLog, restored: &Restored, superblock: &Superblock) -> Result<(), TierError> {
+fn prove_log(log: &dyn OwnersLog, on_flash: LogPosition, superblock: &Superblock) -> Result<(), TierError> {
     let [one, other] = superblock.mark_digests;
     let marks = [(superblock.marks[0], one), (superblock.marks[1], other)];
-    log.prove(restored.log, marks).map_err(|why| TierError::Refused(format!("{why}; {HOW_TO_GO_ON}")))
+    log.prove(on_flash, marks).map_err(|why| TierError::Refused(format!("{why}; {HOW_TO_GO_ON}")))
 }
 
 /// The superblock that goes on from `superblock`, in the epoch of `label`, with what was found; on flash,
@@ -294,9 +301,7 @@ fn resume(
             restored.repair(flash, superblock, &options.layout())?;
             (next.front, next.rear) = (restored.front, restored.rear);
             (next.durable, next.session_rear) = (restored.rear, restored.rear);
-            if let Some(log) = log {
-                next.log = log.position();
-            }
+            next.log = log.map_or(next.log, OwnersLog::position);
             (next.unsure_from, next.unsure_to) = unsure(superblock, restored.rear, options);
             if !goes_on {
                 next.based_from = restored.rear;
@@ -312,6 +317,7 @@ fn resume(
                 .map(|blocks| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));
             let RestoredSlots { temperatures_written, first, region, kept, materialised, .. } = slots;
             let survivors = kept.as_ref().map(|kept| kept.survivors(superblock));
+            next.log = log.map_or(next.log, OwnersLog::position);
             if let Some(kept) = &kept {
                 kept.record(superblock, &mut next);
             }

@@ -15,6 +15,7 @@ use crate::tier::floor::Floor;
 use crate::tier::floor::above::Above;
 use crate::tier::floor::disk_trouble::DiskTrouble;
 use crate::tier::floor::flash::Flash;
+use crate::tier::floor::object_log::ObjectLog;
 use crate::tier::floor::superblocks::Superblocks;
 use arrayvec::ArrayVec;
 use entresol_core::{BATCH_PAGES_MAX, BatchView, Lsn, PageId, WriteJob, WritePage};
@@ -34,6 +35,7 @@ pub(crate) struct Batches {
     superblocks: Arc<Superblocks>,
     segments: Arc<SlotSegments>,
     upstream: Arc<Above>,
+    objects: Arc<ObjectLog>,
     /// What the batch changes whose summary was composed last, with its number.
     newest: TinyMutex<Option<(u64, Changes)>>,
 }
@@ -49,6 +51,7 @@ impl Batches {
             superblocks: floor.superblocks.clone(),
             segments: segments.clone(),
             upstream: floor.upstream.clone(),
+            objects: floor.objects.clone(),
             newest: TinyMutex::new(Rank::NewestBatch, None),
         }
     }
@@ -69,6 +72,8 @@ impl Batches {
         let page_bytes = self.flash_pages.page_bytes;
         let (copies, block) = copies.split_at_mut(BATCH_PAGES_MAX * page_bytes);
         self.trouble.make_clean_durable(&self.disk, pages)?;
+        // Before a page of an object is on flash, and before a slot of a retired one counts as empty.
+        self.objects.make_durable()?;
         let view = self.compose(job, pages, copies, block)?;
         self.segments.make_room(view.number)?;
         let mut io = ArrayVec::<Io<'_>, { BATCH_PAGES_MAX + 1 }>::new();

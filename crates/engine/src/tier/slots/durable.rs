@@ -5,12 +5,13 @@
 use super::cleaner::Cleaner;
 use super::materialiser::Materialiser;
 use crate::TierError;
-use crate::access::{Directory, FlashPages, Signals};
+use crate::access::{BoardRef, Directory, FlashPages, ObjectTable, Signals};
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::tier::floor::Floor;
 use crate::tier::floor::checkpointer::MakeDurable;
 use crate::tier::floor::disk_writes::DiskWrites;
+use crate::tier::floor::renewals::Renewals;
 use crate::tier::floor::superblocks::Superblocks;
 use entresol_core::{Directory as DirectoryKept, Position};
 use std::sync::Arc;
@@ -29,6 +30,9 @@ pub(crate) struct DurableSlots {
     directory_kept: DirectoryKept,
     cleaner: Arc<Cleaner>,
     materialiser: Arc<Materialiser>,
+    objects: Arc<ObjectTable>,
+    board: BoardRef,
+    renewals: Arc<Renewals>,
 }
 
 impl DurableSlots {
@@ -43,11 +47,44 @@ impl DurableSlots {
             directory_kept: floor.access.options.directory(),
             cleaner: cleaner.clone(),
             materialiser: materialiser.clone(),
+            objects: floor.access.objects.clone(),
+            board: floor.access.board.clone(),
+            renewals: floor.renewals.clone(),
         }
     }
 }
 
 impl DurableSlots {
+    /// All slots that were emptied so far are recorded as empty, durably.
+    fn record_emptied(&self) -> Result<(), TierError> {
+        let made = self.directory.with(|partition| {
+            partition.slots_mut().map_or(0, |slots| {
+                slots.write_records();
+                slots.records_made()
+            })
+        })?;
+        loop {
+            let seen = self.signals.progress.epoch();
+            let is_over = !self.signals.check_running()?
+                || self.directory.with(|partition| {
+                    partition.slots().is_none_or(|slots| slots.records_durable() >= made)
+                })?;
+            if is_over {
+                return Ok(());
+            }
+            self.signals.writes.notify_one();
+            self.signals.await_progress(seen)?;
+        }
+    }
+
+    /// The owner's marks are durable, on two copies.
+    fn record_marks(&self) -> Result<(), TierError> {
+        match self.board.marks() {
+            Some(marks) => self.superblocks.mark(marks),
+            None => Ok(()),
+        }
+    }
+
     /// The newest summary is repeated, so that one block may be damaged, and the superblock says which
     /// batches are durable: if a summary is missing then, it was lost, and if a page is damaged, no power
     /// failure has cut it off.
@@ -74,7 +111,11 @@ impl MakeDurable for DurableSlots {
     fn make_durable(&self, _: Position) -> Result<(), TierError> {
         if self.directory_kept == DirectoryKept::Batches {
             self.disk_writes.sync_callers()?;
-            return self.record_batches();
+            self.objects.free_numbers(|| self.record_emptied())?;
+            // Before the owner's marks change, and before what is on disk counts as durable there.
+            self.renewals.renew()?;
+            self.record_batches()?;
+            return self.record_marks();
         }
         let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.flash_pages.page_bytes);
         self.cleaner.sweep_all(&mut scratch)?;
