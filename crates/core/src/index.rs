@@ -1,6 +1,6 @@
 //! The words of the directory that a reader without the latch reads ([`crate::Unlatched`]): entries, the
-//! chains of the index, checksums, and what tells a page's position. They are a memory of their own beside
-//! the rest of the region, which only the holder of the latch reaches.
+//! chains of the index, checksums, and what tells a page's position. They may be in a memory of their own.
+//! Only the holder of the latch reaches the rest of the region.
 //!
 //! | section | entries | bytes each |
 //! |---|---|---|

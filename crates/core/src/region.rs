@@ -229,8 +229,8 @@ impl<'r> Partition<'r> {
         Self::format_parts(own, index, config)
     }
 
-    /// As [`Partition::format`], where the index is in a memory of its own, of [`index_words`] words, beside
-    /// the own part of [`own_bytes`].
+    /// As [`Partition::format`], where the index is in a memory of its own. `own` has [`own_bytes`] bytes,
+    /// and `index` has [`index_words`] words.
     ///
     /// # Errors
     /// [`ConfigError`]: the configuration is impossible, or the parts do not fit it.

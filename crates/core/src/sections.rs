@@ -51,7 +51,7 @@ impl SectionPlan {
     }
 }
 
-/// Cuts a region into its sections, from the front. The index is beside them.
+/// Cuts the own part of a region into its sections, from the front, and keeps the index.
 pub(crate) struct Carver<'r, 'c> {
     rest: &'r mut [u8],
     index: Index<'r>,

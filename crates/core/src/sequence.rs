@@ -16,7 +16,7 @@
 //! Words that belong to no chain are written without a number. So each step under the latch begins with a
 //! release fence ([`step_begins`]): a reader of such a word sees the numbers of all earlier steps.
 //!
-//! A process may die in a change. The number is odd then for ever, and nobody waits for it.
+//! A process may die in a change. Then the number stays odd, and no reader waits for it.
 
 use super::words::{AtomicU32, Ordering, fence, load, load_in, store, store_in};
 

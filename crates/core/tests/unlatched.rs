@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 /// What makes forgotten pages dead.
 const CAUSE: u64 = 1;
 
-/// A log, its index beside it.
+/// The two parts of a log's region.
 struct Memory {
     own: Vec<u64>,
     index: Vec<AtomicU32>,
@@ -263,7 +263,7 @@ impl Race {
         }
     }
 
-    /// A new version of `page` enters, as one that nobody may miss.
+    /// A new version of `page` enters. From then on no reader may be served an older one.
     fn evict(&self, page: u64) {
         loop {
             let admission = self.with(|partition| {

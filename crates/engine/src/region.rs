@@ -189,7 +189,7 @@ impl RegionMemory {
         }
     }
 
-    /// Copies this region into `to`, which nobody uses yet.
+    /// Copies this region into `to`, which is not published yet.
     pub(crate) fn copy_to(&self, to: &Self) -> Result<(), Gone> {
         // By way of a copy: one latch of a region is held at a time.
         let mut copy = Vec::new();

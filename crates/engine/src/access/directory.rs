@@ -189,7 +189,7 @@ impl Directory {
         }
     }
 
-    /// Notes which objects live in a region that nobody uses yet.
+    /// Notes which objects live, in a region that is not published yet.
     pub(super) fn note_objects(&self) -> Result<(), Gone> {
         self.step_with_objects(|_, objects| {
             objects.into_iter().for_each(|objects| self.objects_changed(objects))

@@ -111,9 +111,10 @@ impl ObjectTable {
             self.directory.object_changed(objects, object);
             retired
         })?;
+        let (first, last) = (object.page(0), object.page(LAST_PAGE));
         match self.directory.is_log() {
-            true => self.wait_for_dequeues(object.page(0), object.page(LAST_PAGE))?,
-            false => self.forgets.forget_range((object.page(0), object.page(LAST_PAGE))).map(drop)?,
+            true => self.wait_for_dequeues(first, last)?,
+            false => self.forgets.forget_range((first, last)).map(drop)?,
         }
         Ok(retired)
     }
@@ -185,7 +186,7 @@ impl ObjectTable {
         let rear = self.directory.with(|partition| rear(partition))?;
         self.forgets.forget_retired()?;
         records_durable()?;
-        self.with_table(|_, objects| objects.front_passed(Position(rear.0.saturating_sub(1)))).map(drop)
+        self.with_table(|_, objects| self.front_passed(objects, Position(rear.0.saturating_sub(1))))
     }
 
     /// The records of forgotten pages before number `records` are durable, and one that all positions below
@@ -197,10 +198,15 @@ impl ObjectTable {
                 log.front_is_durable(front);
             }
             if let Some(objects) = objects {
-                objects.front_passed(front);
-                self.directory.front_passed(objects);
+                self.front_passed(objects, front);
             }
         })
+    }
+
+    /// All positions below `front` are gone, also after a crash.
+    fn front_passed(&self, objects: &mut Objects<'_>, front: Position) {
+        objects.front_passed(front);
+        self.directory.front_passed(objects);
     }
 }
 
